@@ -266,6 +266,13 @@ type Interface struct {
 	// written for that. When the key is deleted it is given back and stays. Addresses are then
 	// shared with others, as on an existing interface. Not of loopback and existing.
 	Adopt bool `protobuf:"varint,14,opt,name=adopt,proto3" json:"adopt,omitempty"`
+	// Accept router advertisements, by which neighbors on the link give the namespace routes
+	// and addresses, also where it forwards packets. Unset: links that Plumb made accept none,
+	// others are left as they are.
+	AcceptRa *bool `protobuf:"varint,18,opt,name=accept_ra,json=acceptRa,proto3,oneof" json:"accept_ra,omitempty"`
+	// Accept ICMP redirects, by which neighbors on the link change routes of the namespace.
+	// Unset: links that Plumb made accept none, others are left as they are.
+	AcceptRedirects *bool `protobuf:"varint,19,opt,name=accept_redirects,json=acceptRedirects,proto3,oneof" json:"accept_redirects,omitempty"`
 	// Types that are valid to be assigned to Link:
 	//
 	//	*Interface_Veth
@@ -417,6 +424,20 @@ func (x *Interface) GetRings() *Rings {
 func (x *Interface) GetAdopt() bool {
 	if x != nil {
 		return x.Adopt
+	}
+	return false
+}
+
+func (x *Interface) GetAcceptRa() bool {
+	if x != nil && x.AcceptRa != nil {
+		return *x.AcceptRa
+	}
+	return false
+}
+
+func (x *Interface) GetAcceptRedirects() bool {
+	if x != nil && x.AcceptRedirects != nil {
+		return *x.AcceptRedirects
 	}
 	return false
 }
@@ -5258,7 +5279,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\x04path\x18\x05 \x01(\tH\x00R\x04path\x12\x12\n" +
 	"\x03pod\x18\a \x01(\tH\x00R\x03pod\x12\x14\n" +
 	"\x05inode\x18\x06 \x01(\x04R\x05inodeB\x04\n" +
-	"\x02in\"\x82\v\n" +
+	"\x02in\"\xf7\v\n" +
 	"\tInterface\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1b\n" +
 	"\thost_name\x18\x02 \x01(\tR\bhostName\x12\x1d\n" +
@@ -5276,7 +5297,9 @@ const file_models_models_proto_rawDesc = "" +
 	"\x11alternative_names\x18\v \x03(\tR\x10alternativeNames\x12=\n" +
 	"\bfeatures\x18\f \x03(\v2!.plumb.v1.Interface.FeaturesEntryR\bfeatures\x12%\n" +
 	"\x05rings\x18\r \x01(\v2\x0f.plumb.v1.RingsR\x05rings\x12\x14\n" +
-	"\x05adopt\x18\x0e \x01(\bR\x05adopt\x12$\n" +
+	"\x05adopt\x18\x0e \x01(\bR\x05adopt\x12 \n" +
+	"\taccept_ra\x18\x12 \x01(\bH\x02R\bacceptRa\x88\x01\x01\x12.\n" +
+	"\x10accept_redirects\x18\x13 \x01(\bH\x03R\x0facceptRedirects\x88\x01\x01\x12$\n" +
 	"\x04veth\x18\x14 \x01(\v2\x0e.plumb.v1.VethH\x00R\x04veth\x12*\n" +
 	"\x06bridge\x18\x15 \x01(\v2\x10.plumb.v1.BridgeH\x00R\x06bridge\x12'\n" +
 	"\x05vxlan\x18\x16 \x01(\v2\x0f.plumb.v1.VxlanH\x00R\x05vxlan\x12$\n" +
@@ -5302,7 +5325,10 @@ const file_models_models_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\bR\x05value:\x028\x01B\x06\n" +
 	"\x04linkB\n" +
 	"\n" +
-	"\b_enabled\"'\n" +
+	"\b_enabledB\f\n" +
+	"\n" +
+	"_accept_raB\x13\n" +
+	"\x11_accept_redirects\"'\n" +
 	"\x05Rings\x12\x0e\n" +
 	"\x02rx\x18\x01 \x01(\rR\x02rx\x12\x0e\n" +
 	"\x02tx\x18\x02 \x01(\rR\x02tx\"\x1a\n" +

@@ -50,6 +50,8 @@ type settings struct {
 	// The rings.
 	RX *uint32 `json:"rx,omitempty"`
 	TX *uint32 `json:"tx,omitempty"`
+	// What it accepts, by the names of [acceptFields].
+	Accepts numbers `json:"accepts,omitempty"`
 	// BondUp is Up before the link joined a bond, which set it up. It is no wish.
 	BondUp *bool `json:"bond_up,omitempty"`
 }
@@ -79,6 +81,7 @@ func (d *iface) asked(v *models.Interface) (s settings) {
 	}
 	s.AltNames, s.Features = askedAltNames(v), v.GetFeatures()
 	s.RX, s.TX = asked(v.GetRings().GetRx()), asked(v.GetRings().GetTx())
+	s.Accepts = askedAccepts(v)
 	return s
 }
 
@@ -119,6 +122,7 @@ func differAdopted(actual, desired *models.Interface) (d kind.Differences) {
 	d.May(actual.GetMaster() != master, "master", actual.GetMaster(), orBack(master, master == ""))
 	differAltNames(&d, actual.GetAlternativeNames(), desired.GetAlternativeNames(), orBack("", true))
 	differOffloads(&d, actual, desired)
+	differAdoptedAccepts(&d, actual, desired)
 	return d
 }
 
@@ -167,6 +171,7 @@ func (d *iface) adoptionOf(w *wish, l kernel.Link) (*adoption, error) {
 	now := d.current(l)
 	a.prior.remember(a.want, now)
 	a.prior.AltNames = a.prior.AltNames.remember(a.want.AltNames, currentAltNames(l))
+	a.prior.Accepts = a.prior.Accepts.remember(a.want.Accepts, currentAccepts(l))
 	if err := d.rememberOffloads(&a.prior, a.want, l); err != nil {
 		return a, explain(w, "read", err)
 	}
@@ -223,6 +228,9 @@ func (d *iface) adopt(a *adoption) (kernel.LinkRef, error) {
 	if err == nil {
 		err = d.setOffloads(a.w.value, a.link)
 	}
+	if err == nil {
+		err = d.setAccepts(a.link, a.want.Accepts)
+	}
 	if err != nil {
 		d.settle(ref, nil)
 		return ref, explain(a.w, "change", err)
@@ -269,6 +277,7 @@ func (s settings) split(want settings) (back, kept settings) {
 	back.Master, kept.Master = part(s.Master, want.Master)
 	back.AltNames, kept.AltNames = s.AltNames.split(want.AltNames)
 	back.Features, kept.Features = s.Features.split(want.Features)
+	back.Accepts, kept.Accepts = s.Accepts.split(want.Accepts)
 	back.RX, kept.RX = part(s.RX, want.RX)
 	back.TX, kept.TX = part(s.TX, want.TX)
 	if want.Master == nil {
@@ -318,7 +327,7 @@ func (d *iface) giveBack(l kernel.Link, set, back settings) error {
 	if back.Up == nil {
 		back.Up = back.BondUp
 	}
-	if err := errors.Join(d.giveBackAltNames(l, back.AltNames), d.giveBackOffloads(l, set, back)); err != nil {
+	if err := errors.Join(d.giveBackAltNames(l, back.AltNames), d.giveBackOffloads(l, set, back), d.giveBackAccepts(l, set.Accepts, back.Accepts)); err != nil {
 		return err
 	}
 	return d.change(l, settings{
@@ -460,6 +469,7 @@ func (d *iface) adoptedValue(k scheduler.Key, l kernel.Link, in *models.Namespac
 			v.AlternativeNames = append(v.AlternativeNames, name)
 		}
 	}
+	d.readAdoptedAccepts(l, v, hint, changed.Accepts)
 	d.readOffloads(l, v, changed.Features, changed.RX != nil, changed.TX != nil)
 	d.hideUnnamed(k, v, hint)
 	return v

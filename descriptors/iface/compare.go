@@ -50,6 +50,7 @@ func differ(k scheduler.Key, actual, desired *models.Interface) (d kind.Differen
 	d.May(actual.IsEnabled() != desired.IsEnabled(), "enabled", actual.IsEnabled(), desired.IsEnabled())
 	differAltNames(&d, actual.GetAlternativeNames(), desired.GetAlternativeNames(), "")
 	differOffloads(&d, actual, desired)
+	differAccepts(&d, actual, desired)
 	return d
 }
 
@@ -70,7 +71,7 @@ func disruption(k scheduler.Key, from, to *models.Interface) scheduler.Disruptio
 			return gone(from)
 		case d.Replace, strings.HasPrefix(d.What, "enabled true"), strings.HasPrefix(d.What, "master"):
 			worst = max(worst, scheduler.Disruptive)
-		case strings.HasPrefix(d.What, "alternative_names"), strings.HasPrefix(d.What, "mark "): // packets know nothing of it
+		case strings.HasPrefix(d.What, "alternative_names"), strings.HasPrefix(d.What, "accept_"), strings.HasPrefix(d.What, "mark "): // packets know nothing of it
 		default:
 			worst = max(worst, scheduler.Brief)
 		}

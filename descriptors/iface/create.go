@@ -100,6 +100,7 @@ func (d *iface) make(ctx context.Context, ns kernel.NS, ws []*wish) (made []*wis
 	var asked []*wish
 	var specs []kernel.LinkSpec
 	d.findOtherEnds(ns, ws)
+	all := d.allRedirects()
 	for _, w := range ws {
 		if w.err = ctx.Err(); w.err != nil {
 			continue
@@ -112,6 +113,10 @@ func (d *iface) make(ctx context.Context, ns kernel.NS, ws []*wish) (made []*wis
 		if w.err = err; err != nil {
 			d.unrecord(w)
 			continue
+		}
+		all.forbid(ns, &spec.Accepts, *spec.Accepts.Redirects4)
+		if spec.Veth != nil {
+			all.forbid(spec.Veth.PeerNS, &spec.Veth.PeerAccepts, *spec.Veth.PeerAccepts.Redirects4)
 		}
 		asked, specs = append(asked, w), append(specs, spec)
 	}
@@ -266,7 +271,9 @@ func (d *iface) ready(w *wish, l *kernel.Link) (p kernel.LinkPatch, err error) {
 	if err := d.removeAltNames(*l, w.stale); err != nil { // it may become the name of the link
 		return p, explain(w, "set up", err)
 	}
-	return w.patch(*l, d.Owner.Group()), nil
+	p = w.patch(*l, d.Owner.Group())
+	p.Accepts = d.lackingAccepts(w, *l)
+	return p, nil
 }
 
 // setLink patches a link. It always asks the kernel something: a link that was deleted before

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
@@ -40,6 +41,9 @@ type Deps struct {
 	// Leaving says why the link of a key must not be made although it is wanted; nil:
 	// that is never so.
 	Leaving func(k scheduler.Key, v *models.Interface) error
+	// Poll gives the moments at which the settings of links are read of which the kernel
+	// tells nobody. Default: every ten seconds while Watch runs.
+	Poll <-chan time.Time
 }
 
 // Self lets the kind see itself: it is given to [New], and bound to the kind
@@ -74,7 +78,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
 			return k, fmt.Errorf("%s: files with keys are not read here", file)
 		}
 	}
-	d := &iface{Deps: deps, links: map[kernel.LinkRef]*held{}}
+	d := &iface{Deps: deps, links: map[kernel.LinkRef]*held{}, open: map[kernel.NS]scheduler.Key{}}
 	d.objects = owned.Objects[*models.Interface, kernel.LinkRef]{
 		Kind: models.KindInterface, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare}
 	k := d.objects.Descriptor()
@@ -92,7 +96,8 @@ type iface struct {
 
 	mu     sync.Mutex
 	links  map[kernel.LinkRef]*held
-	notify func(...scheduler.Key) // nil while nobody watches
+	notify func(...scheduler.Key)      // nil while nobody watches
+	open   map[kernel.NS]scheduler.Key // see [iface.findOpen]
 }
 
 // held is a link of ours, as the watch must know it to tell news from echo.

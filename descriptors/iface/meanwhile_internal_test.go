@@ -49,7 +49,7 @@ func TestMeanwhile(t *testing.T) {
 			d.setNotify(func(...scheduler.Key) { told++ })
 			const key = "interface/br0"
 			v := &models.Interface{Link: &models.Interface_Bridge{Bridge: &models.Bridge{}}, Mtu: 1400}
-			born, err := k.AddLink(k.Own(), kernel.LinkSpec{Name: "br0", Group: d.Owner.Group(), Bridge: &kernel.BridgeSpec{}})
+			born, err := k.AddLink(k.Own(), kernel.LinkSpec{Name: "br0", Group: d.Owner.Group(), Accepts: acceptsOf(v), Bridge: &kernel.BridgeSpec{}})
 			if err != nil {
 				t.Fatal(err)
 			}

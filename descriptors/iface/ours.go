@@ -192,6 +192,7 @@ func (d *iface) value(k scheduler.Key, l kernel.Link, in *models.Namespace, hint
 	v.BridgePort = d.readPort(l, hint.GetBridgePort())
 	v.AlternativeNames = d.readAltNames(k, l, hint)
 	d.readOffloads(l, v, hint.GetFeatures(), hint.GetRings().GetRx() != 0, hint.GetRings().GetTx() != 0)
+	d.readAccepts(k, l, v, hint)
 	d.readType(l, v, hint)
 	d.hideUnnamed(k, v, hint)
 	return v

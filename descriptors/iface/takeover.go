@@ -28,6 +28,7 @@ func (d *iface) standing(ctx context.Context, w *wish) (l kernel.Link, there boo
 		return l, false
 	}
 	actual := d.value(w.key, l, w.value.GetNamespace(), w.value)
+	actual.Adopt = true // what it accepts is left as it is
 	return l, compare(w.key, actual, w.value).Change == scheduler.Same
 }
 
@@ -47,7 +48,7 @@ func (d *iface) hasPeer(ctx context.Context, w *wish, l kernel.Link) bool {
 // changesNothing reports whether the adoption of an existing link leaves it as it is.
 func (d *iface) changesNothing(w *wish, l kernel.Link) bool {
 	want, now := d.asked(w.value), d.current(l)
-	return w.value.BridgePort == nil && len(want.AltNames)+len(want.Features) == 0 && want.RX == nil && want.TX == nil &&
+	return w.value.BridgePort == nil && len(lackingNumbers(want.Accepts, currentAccepts(l))) == 0 && len(want.AltNames)+len(want.Features) == 0 && want.RX == nil && want.TX == nil &&
 		so(want.Up, now.Up) && so(want.MTU, now.MTU) && so(want.MAC, now.MAC) && so(want.Master, now.Master)
 }
 

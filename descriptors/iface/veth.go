@@ -48,6 +48,8 @@ func (veth) spec(w *wish, s *kernel.LinkSpec) error {
 		PeerMTU:   int(p.value.GetMtu()),
 		PeerMAC:   p.value.GetMacAddress(),
 		PeerGroup: s.Group,
+
+		PeerAccepts: acceptsOf(p.value),
 	}
 	return nil
 }
@@ -124,7 +126,7 @@ func farEnd(s kernel.LinkSpec, l kernel.Link) *kernel.Link {
 		return nil
 	}
 	return &kernel.Link{NS: s.Veth.PeerNS, Index: l.Parent, Name: s.Veth.PeerName, Type: "veth", ParentNS: l.NS, Parent: l.Index,
-		MAC: s.Veth.PeerMAC, MTU: s.Veth.PeerMTU, Group: s.Veth.PeerGroup}
+		MAC: s.Veth.PeerMAC, MTU: s.Veth.PeerMTU, Group: s.Veth.PeerGroup, Accepts: s.Veth.PeerAccepts.After(s.Veth.PeerAccepts)}
 }
 
 // keepFar keeps the other end of a new cable for its own key, which comes next. That end is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/owned"
@@ -16,6 +17,11 @@ import (
 func (d *iface) watch(ctx context.Context, notify func(...scheduler.Key)) error {
 	d.setNotify(notify)
 	defer d.setNotify(nil)
+	var polls sync.WaitGroup
+	defer polls.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	polls.Go(func() { _ = owned.Poll(ctx, d.Poll, owned.Every, d.accepting, notify) }) // it ends with ctx
 	return d.objects.Follow(ctx, d.Kernel, d.heard, notify)
 }
 

@@ -140,7 +140,10 @@ func (w *wish) entryBefore() kernel.Entry {
 func (w *wish) spec(group uint32) (kernel.LinkSpec, error) {
 	s := kernel.LinkSpec{
 		Name: w.host, Group: group, Up: w.value.IsEnabled(), MTU: int(w.value.GetMtu()),
-		MAC: strings.ToLower(w.value.GetMacAddress()), Master: w.master.Index,
+		MAC: strings.ToLower(w.value.GetMacAddress()), Master: w.master.Index, Accepts: acceptsOf(w.value),
+	}
+	if w.value.GetVeth() != nil {
+		s.Up = false // the patch that gives the end its mark sets it up: nothing refuses that
 	}
 	if w.bonded { // it joins when it is there: it must be down for that
 		s.Up, s.Master = false, 0

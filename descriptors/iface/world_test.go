@@ -265,8 +265,8 @@ func TestManyAtOnce(t *testing.T) {
 	if n := w.ledger.Writes(); n > pairs/2 {
 		t.Errorf("%d writes of the ledger for %d keys", n, len(lines))
 	}
-	// A pair is made, marked twice, and its far end set up: with address and route six.
-	if n := w.k.Writes(); n > 6*pairs+3*nets+10 {
+	// A pair is made, both ends are told what to accept, marked and set up: with address and route eight.
+	if n := w.k.Writes(); n > 8*pairs+3*nets+10 {
 		t.Errorf("%d writes to the kernel for %d keys", n, len(lines))
 	}
 	if r := w.apply(true); !r.OK() {

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"syscall"
 )
 
@@ -78,6 +79,9 @@ type Link struct {
 	// lives in ParentNS, which is 0 when that namespace is not open.
 	Parent   int
 	ParentNS NS
+	// Accepts is what the link accepts from its neighbors; nil of a field that the link does
+	// not have, such as those of IPv6 where IPv6 is not.
+	Accepts AcceptSpec
 	// Port is how a bridge treats the link; nil of what is no port of one.
 	Port *PortSpec
 	// What the types say that have settings; nil of others.
@@ -103,6 +107,48 @@ type Feature struct {
 // Rings are the packets that wait in a device on their way in and out.
 type Rings struct{ RX, TX, MaxRX, MaxTX uint32 }
 
+// AcceptSpec is what a link accepts from its neighbors, as the kernel's settings of the link
+// say it; nil stays. Settings that the link does not have are skipped.
+type AcceptSpec struct {
+	RA         *int // net.ipv6.conf.LINK.accept_ra: 0 never, 1 unless it forwards, 2 always
+	Autoconf   *int // net.ipv6.conf.LINK.autoconf
+	Redirects6 *int // net.ipv6.conf.LINK.accept_redirects
+	Redirects4 *int // net.ipv4.conf.LINK.accept_redirects
+	// AllRedirects4 is net.ipv4.conf.all.accept_redirects of the namespace. A link that does
+	// not forward accepts redirects if this or its own setting is 1, one that forwards if both
+	// are. It is written only where it differs and the namespace does not forward: there it
+	// leaves other links as they were, unless they have 0 themselves. It is nil when read.
+	AllRedirects4 *int
+}
+
+// After is what a link accepts once s was written to one that accepted was.
+func (s AcceptSpec) After(was AcceptSpec) AcceptSpec {
+	after := func(was, is *int) *int {
+		if was == nil || is == nil { // a link does not have it, or it stays
+			return was
+		}
+		return is
+	}
+	return AcceptSpec{
+		RA: after(was.RA, s.RA), Autoconf: after(was.Autoconf, s.Autoconf),
+		Redirects6: after(was.Redirects6, s.Redirects6), Redirects4: after(was.Redirects4, s.Redirects4),
+	}
+}
+
+// String shows the settings that are not nil.
+func (s AcceptSpec) String() string {
+	var words []string
+	for _, f := range []struct {
+		name  string
+		value *int
+	}{{"ra", s.RA}, {"autoconf", s.Autoconf}, {"redirects6", s.Redirects6}, {"redirects4", s.Redirects4}, {"all", s.AllRedirects4}} {
+		if f.value != nil {
+			words = append(words, fmt.Sprintf("%s=%d", f.name, *f.value))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
 // LinkSpec says what to make. Zero fields are left to the kernel.
 type LinkSpec struct {
 	Name   string
@@ -112,6 +158,8 @@ type LinkSpec struct {
 	MTU    int
 	MAC    string
 	Master int
+	// Accepts is set before the link is up.
+	Accepts AcceptSpec
 	// Exactly one of the following.
 	Veth    *VethSpec
 	Bridge  *BridgeSpec
@@ -154,6 +202,8 @@ type VethSpec struct {
 	PeerMTU   int
 	PeerMAC   string
 	PeerGroup uint32
+	// PeerAccepts is set before the other end is up.
+	PeerAccepts AcceptSpec
 	// PeerUp and PeerAlias spare the one who confirms the other end a change.
 	PeerUp    bool
 	PeerAlias string
@@ -317,10 +367,12 @@ type LinkChange struct {
 }
 
 // LinkPatch changes a link; nil fields stay. They are applied in the order in
-// which they stand here, in up to four requests: Alias, Group and Name; MAC to
-// Master; those of Port; the settings of the type. Before Linux 6.2 a link that is up goes down
+// which they stand here: Accepts by the files of the settings, the others in up to
+// four requests: Alias, Group and Name; MAC to Master; those of Port; the settings of the type. Before Linux 6.2 a link that is up goes down
 // to be renamed, and comes up without its routes and IPv6 addresses.
 type LinkPatch struct {
+	Accepts AcceptSpec
+
 	Alias  *string
 	Group  *uint32
 	Name   *string

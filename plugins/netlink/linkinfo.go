@@ -157,6 +157,8 @@ func parseLink(ns kernel.NS, body []byte) (l parsedLink, ok bool) {
 			l.below, l.abroad = int32(asU32(v)), true
 		case unix.IFLA_PROP_LIST:
 			l.AltNames = parseAltNames(v)
+		case unix.IFLA_AF_SPEC:
+			l.Accepts = parseAccepts(v)
 		case unix.IFLA_LINKINFO:
 			l.parseInfo(v)
 		}

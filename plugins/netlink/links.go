@@ -146,12 +146,15 @@ func (k *Kernel) Running(at kernel.LinkRef) (running bool, err error) {
 // SetLink changes what the patch names, in as few requests as keep its order.
 func (k *Kernel) SetLink(ns kernel.NS, index int, p kernel.LinkPatch) error {
 	return k.in(ns, fmt.Sprintf("change link %d", index), func(n *namespace) error {
-		return n.setLink(index, p)
+		return k.setLink(n, index, p)
 	})
 }
 
-func (n *namespace) setLink(index int, p kernel.LinkPatch) error {
+func (k *Kernel) setLink(n *namespace, index int, p kernel.LinkPatch) error {
 	if err := checkIndex(index); err != nil {
+		return err
+	}
+	if err := n.setAccept(k, index, p.Accepts); err != nil {
 		return err
 	}
 	steps := []step{settings, porting, typed}
@@ -180,12 +183,12 @@ func (n *namespace) setLink(index int, p kernel.LinkPatch) error {
 func (k *Kernel) SetLinks(ns kernel.NS, changes []kernel.LinkChange) []error {
 	errs := make([]error, len(changes))
 	k.inMany(ns, errs, func(i int) string { return fmt.Sprintf("change link %d", changes[i].Index) }, func(n *namespace) {
-		n.setLinks(changes, errs)
+		k.setLinks(n, changes, errs)
 	})
 	return errs
 }
 
-func (n *namespace) setLinks(changes []kernel.LinkChange, errs []error) {
+func (k *Kernel) setLinks(n *namespace, changes []kernel.LinkChange, errs []error) {
 	ms, of := make([]*message, 0, len(changes)), make([]int, 0, len(changes)) // whose each message is
 	ask := func() {
 		for j, err := range n.doEach(ms, nil) {
@@ -199,7 +202,7 @@ func (n *namespace) setLinks(changes []kernel.LinkChange, errs []error) {
 			continue
 		}
 		ask()
-		errs[i] = n.setLink(c.Index, c.Patch)
+		errs[i] = k.setLink(n, c.Index, c.Patch)
 	}
 	ask()
 }
@@ -207,7 +210,7 @@ func (n *namespace) setLinks(changes []kernel.LinkChange, errs []error) {
 // inOne is the one request that a change takes, nil if it takes another number of them.
 func inOne(c kernel.LinkChange) *message {
 	p := c.Patch
-	if checkIndex(c.Index) != nil || !markedFirst(p) {
+	if checkIndex(c.Index) != nil || !markedFirst(p) || p.Accepts != (kernel.AcceptSpec{}) {
 		return nil
 	}
 	var one *message

@@ -201,7 +201,7 @@ func TestVethPeerIsBornElsewhere(t *testing.T) {
 		t.Errorf("ends do not name each other: %+v and %+v", l, peer)
 	}
 	want := kernel.Link{NS: ns, Index: peer.Index, Name: "eth0", Type: "veth", Alias: "plumb:test:interface/eth0", Group: 4712,
-		Up: true, MTU: 1300, MAC: "02:00:00:00:00:02", Parent: l.Index, ParentNS: b.Own()}
+		Up: true, MTU: 1300, MAC: "02:00:00:00:00:02", Parent: l.Index, ParentNS: b.Own(), Accepts: peer.Accepts}
 	if !reflect.DeepEqual(peer, want) {
 		t.Errorf("peer is %+v\nwant    %+v", peer, want)
 	}

@@ -10,8 +10,9 @@ import (
 )
 
 // AddLink makes a link in place: born in its namespace under its name, with
-// group, MTU, address, master and state, by one request. Only the alias takes a
-// second one, since the kernel ignores it at birth.
+// group, MTU, address, master and state, by one request. The alias takes a
+// second one, since the kernel ignores it at birth; so does the state of a link that
+// is to accept less than others, since that must come first.
 func (k *Kernel) AddLink(ns kernel.NS, spec kernel.LinkSpec) (l kernel.Link, err error) {
 	err = k.in(ns, fmt.Sprintf("add link %q", spec.Name), func(n *namespace) error {
 		if err := checkSpec(spec); err != nil {
@@ -42,8 +43,16 @@ func (k *Kernel) addLinks(n *namespace, specs []kernel.LinkSpec, links []kernel.
 	ask := func() {
 		for j, err := range n.doEach(ms, func(j int, typ uint16, body []byte) { births[j].heard(typ, body) }) {
 			i, b := of[j], births[j]
-			l, err := b.born(err)
-			links[i], errs[i] = b.finish(l, err)
+			links[i], errs[i] = b.born(err)
+			if errs[i] != nil {
+				errs[i] = b.whoseName(errs[i])
+			}
+		}
+		k.guard(births, of, links, errs)
+		for j, b := range births {
+			if i := of[j]; errs[i] == nil {
+				links[i], errs[i] = b.marked(links[i])
+			}
 			b.end()
 		}
 		births, of, ms = births[:0], of[:0], ms[:0]
@@ -97,10 +106,70 @@ func (b *birth) finish(l kernel.Link, err error) (kernel.Link, error) {
 	if err != nil {
 		return kernel.Link{}, b.whoseName(err)
 	}
+	errs := []error{nil}
+	links := []kernel.Link{l}
+	if b.k.guard([]*birth{b}, []int{0}, links, errs); errs[0] != nil {
+		return kernel.Link{}, errs[0]
+	}
+	return b.marked(links[0])
+}
+
+// marked gives a link that was made its mark, and removes it if that cannot be done.
+func (b *birth) marked(l kernel.Link) (kernel.Link, error) {
 	if err := b.mark(&l); err != nil {
 		return kernel.Link{}, errors.Join(err, b.n.deleteLink(l.Index))
 	}
 	return l, nil
+}
+
+// guard has links that were made accept what their specs say, before they are up, with one
+// visit to each of the namespaces. A link for which it fails is removed.
+func (k *Kernel) guard(births []*birth, of []int, links []kernel.Link, errs []error) {
+	type end struct {
+		accepting
+		birth int
+	}
+	at := map[*namespace][]end{}
+	var order []*namespace
+	add := func(n *namespace, name string, s kernel.AcceptSpec, birth int) {
+		if s == (kernel.AcceptSpec{}) {
+			return
+		}
+		if at[n] == nil {
+			order = append(order, n)
+		}
+		at[n] = append(at[n], end{accepting{name, s}, birth})
+	}
+	for j, b := range births {
+		if errs[of[j]] != nil {
+			continue
+		}
+		add(b.n, b.spec.Name, b.spec.Accepts, j)
+		if v := b.spec.Veth; v != nil {
+			add(b.peerPlace(), v.PeerName, v.PeerAccepts, j)
+		}
+		links[of[j]].Accepts = b.spec.Accepts.After(links[of[j]].Accepts)
+	}
+	for _, n := range order {
+		list := make([]accepting, len(at[n]))
+		for i, e := range at[n] {
+			list[i] = e.accepting
+		}
+		for i, err := range n.setAccepts(list) {
+			if j := at[n][i].birth; err != nil && errs[of[j]] == nil {
+				errs[of[j]] = errors.Join(err, births[j].n.deleteLink(links[of[j]].Index))
+				links[of[j]] = kernel.Link{}
+			}
+		}
+	}
+}
+
+// peerPlace is where the other end of a cable is.
+func (b *birth) peerPlace() *namespace {
+	if b.peer != nil {
+		return b.peer
+	}
+	return b.n
 }
 
 // birth is one link that is being made.
@@ -187,7 +256,7 @@ func (b *birth) born(err error) (kernel.Link, error) {
 func (b *birth) message() (*message, error) {
 	spec := b.spec
 	var flags, change uint32
-	if spec.Up {
+	if spec.Up && !b.guarded() {
 		flags, change = unix.IFF_UP, unix.IFF_UP
 	}
 	m := newMessage(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
@@ -373,26 +442,25 @@ func (b *birth) whoseName(err error) error {
 // it is born.
 func (b *birth) mark(l *kernel.Link) error {
 	if mtu := b.spec.MTU; l.MTU != mtu && mtu != 0 && b.spec.Bridge != nil {
-		if err := b.n.setLink(l.Index, kernel.LinkPatch{MTU: &mtu}); err != nil {
+		if err := b.k.setLink(b.n, l.Index, kernel.LinkPatch{MTU: &mtu}); err != nil {
 			return err
 		}
 		l.MTU = mtu
 	}
-	if b.spec.Alias != "" {
-		if err := finish(b.n, l.Index, b.spec.Alias, false); err != nil {
+	if up := b.spec.Up && b.guarded(); b.spec.Alias != "" || up {
+		if err := finish(b.n, l.Index, b.spec.Alias, up); err != nil {
 			return err
 		}
-		l.Alias = b.spec.Alias
+		l.Alias, l.Up = b.spec.Alias, l.Up || up
 	}
 	if v := b.spec.Veth; v != nil && (v.PeerAlias != "" || v.PeerUp) {
-		n := b.n
-		if b.peer != nil {
-			n = b.peer
-		}
-		return finish(n, l.Parent, v.PeerAlias, v.PeerUp)
+		return finish(b.peerPlace(), l.Parent, v.PeerAlias, v.PeerUp)
 	}
 	return nil
 }
+
+// guarded reports whether the link is set up only after it was told what to accept.
+func (b *birth) guarded() bool { return b.spec.Accepts != (kernel.AcceptSpec{}) }
 
 func finish(n *namespace, index int, alias string, up bool) error {
 	var flags uint32

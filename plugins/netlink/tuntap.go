@@ -30,6 +30,11 @@ func (k *Kernel) addTuntap(n *namespace, spec kernel.LinkSpec) (kernel.Link, err
 	if err != nil {
 		return kernel.Link{}, err
 	}
+	if spec.Accepts != (kernel.AcceptSpec{}) {
+		if err := n.setAccepts([]accepting{{spec.Name, spec.Accepts}})[0]; err != nil {
+			return kernel.Link{}, err
+		}
+	}
 	for _, m := range []func() (*message, error){
 		func() (*message, error) { return naming(l.Index, namesOf(spec)) },
 		func() (*message, error) { return settings(l.Index, settingsOf(spec)) },

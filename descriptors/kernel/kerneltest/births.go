@@ -78,6 +78,10 @@ func (k *Kernel) born(n *namespace, spec kernel.LinkSpec) (*link, error) {
 			return nil, err
 		}
 	}
+	k.accept(l, spec.Accepts)
+	if spec.Veth != nil {
+		k.accept(l.parent, spec.Veth.PeerAccepts)
+	}
 	if spec.Up {
 		if err := k.setUp(l, true); err != nil {
 			k.unregister(l)

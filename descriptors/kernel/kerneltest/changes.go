@@ -31,6 +31,7 @@ func (k *Kernel) SetLinks(ns kernel.NS, changes []kernel.LinkChange) []error {
 }
 
 func (k *Kernel) change(l *link, p kernel.LinkPatch) error {
+	k.accept(l, p.Accepts)
 	if err := k.rename(l, p); err != nil {
 		return err
 	}
@@ -128,6 +129,7 @@ func (k *Kernel) setMTU(l *link, mtu int) {
 	switch {
 	case mtu < minMTU6:
 		k.leaveIPv6(l)
+		l.ns.forgetIPv6Settings(l.Name)
 	case l.running:
 		k.comeToIPv6(l)
 	}
@@ -169,6 +171,7 @@ func (k *Kernel) rename(l *link, p kernel.LinkPatch) error {
 				l.addresses[i].Label = *p.Name
 			}
 		}
+		l.ns.moveSettings(l.Name, *p.Name)
 		l.Name = *p.Name
 		l.ns.names[l.Name] = l
 	}

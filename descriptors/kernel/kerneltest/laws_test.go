@@ -86,12 +86,68 @@ func play(t *testing.T, path string, k kernel.Kernel, show func(*datadriven.Test
 			return show(d)
 		case "told":
 			return log.since(t, d.Expected)
+		case "accept":
+			return accept(t, d, k)
+		case "accepts":
+			return accepts(t, k)
 		case "hardware":
 			return hardware(t, k)
 		}
 		t.Fatalf("unknown command %q", d.Cmd)
 		return ""
 	})
+}
+
+// accept makes a cable of two ends, or changes a link, with what it is to accept.
+func accept(t *testing.T, d *datadriven.TestData, k kernel.Kernel) string {
+	all := func(n int) kernel.AcceptSpec {
+		return kernel.AcceptSpec{RA: &n, Autoconf: &n, Redirects6: &n, Redirects4: &n, AllRedirects4: &n}
+	}
+	none, one := all(0), all(1)
+	words := strings.Fields(d.Input)
+	var err error
+	switch words[0] {
+	case "add":
+		_, err = k.AddLink(k.Own(), kernel.LinkSpec{Name: words[1], Up: true, Accepts: none, Veth: &kernel.VethSpec{PeerName: words[2], PeerUp: true, PeerAccepts: none}})
+	case "all":
+		l, wrong := k.Link(k.Own(), words[1])
+		if err = wrong; err == nil {
+			err = k.SetLink(k.Own(), l.Index, kernel.LinkPatch{Accepts: one})
+		}
+	default:
+		d.Fatalf(t, "unknown line %q", d.Input)
+	}
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	return ""
+}
+
+// accepts shows what each link accepts, whether it is up, and the setting for all.
+func accepts(t *testing.T, k kernel.Kernel) string {
+	links, err := k.Links(k.Own())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(n *int) string {
+		if n == nil {
+			return "none"
+		}
+		return fmt.Sprint(*n)
+	}
+	var b strings.Builder
+	for _, l := range links {
+		if l.Name == "lo" {
+			continue
+		}
+		a := l.Accepts
+		fmt.Fprintf(&b, "%s up %t: ra %s, autoconf %s, redirects of IPv6 %s, of IPv4 %s\n", l.Name, l.Up, text(a.RA), text(a.Autoconf), text(a.Redirects6), text(a.Redirects4))
+	}
+	all, err := k.Sysctl(k.Own(), "net/ipv4/conf/all/accept_redirects")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String() + "all: redirects of IPv4 " + all + "\n"
 }
 
 // hardware are the hardware addresses that the story gave to links.

@@ -133,6 +133,7 @@ func (n *namespace) link(index int) (*link, error) {
 func (k *Kernel) shown(l *link) kernel.Link {
 	s := l.Link
 	s.AltNames = slices.Clone(s.AltNames)
+	s.Accepts = l.accepts()
 	s.Master = 0
 	if l.master != nil {
 		s.Master = l.master.Index

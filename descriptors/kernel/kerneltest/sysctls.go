@@ -20,7 +20,8 @@ var (
 	confs = map[string]string{
 		"net/ipv4/conf/*/promote_secondaries": "0", "net/ipv4/conf/*/forwarding": "0", "net/ipv4/conf/*/rp_filter": "0",
 		"net/ipv4/conf/*/proxy_arp": "0", "net/ipv6/conf/*/disable_ipv6": "0", "net/ipv6/conf/*/forwarding": "0",
-		"net/ipv6/conf/*/accept_ra": "1",
+		"net/ipv6/conf/*/accept_ra": "1", "net/ipv6/conf/*/autoconf": "1", "net/ipv6/conf/*/accept_redirects": "1",
+		"net/ipv4/conf/*/accept_redirects": "1",
 	}
 )
 
@@ -82,6 +83,26 @@ func (n *namespace) forgetSettings(link string) {
 	}
 }
 
+// forgetIPv6Settings forgets those of a link that has no IPv6 any more.
+func (n *namespace) forgetIPv6Settings(link string) {
+	for place := range confs {
+		if strings.HasPrefix(place, "net/ipv6/") {
+			delete(n.settings, strings.Replace(place, "*", link, 1))
+		}
+	}
+}
+
+// moveSettings has those of a link go with it to another name.
+func (n *namespace) moveSettings(from, to string) {
+	for place := range confs {
+		was, is := strings.Replace(place, "*", from, 1), strings.Replace(place, "*", to, 1)
+		if value, set := n.settings[was]; set {
+			n.settings[is] = value
+			delete(n.settings, was)
+		}
+	}
+}
+
 // switchIPv6 takes IPv6 from the links where it is disabled, and brings it to the others.
 func (k *Kernel) switchIPv6(n *namespace) {
 	for _, l := range n.sorted() {
@@ -104,3 +125,44 @@ func (l *link) on(family, name string) bool {
 func (k *Kernel) ipv6Disabled(l *link) bool { return l.on("ipv6", "disable_ipv6") }
 
 func (k *Kernel) promotes(l *link) bool { return l.on("ipv4", "promote_secondaries") }
+
+// accepts is what a link accepts by its settings. A link that is too small for IPv6 has none of
+// that.
+func (l *link) accepts() (s kernel.AcceptSpec) {
+	number := func(place string) *int {
+		n := 1 // at first
+		if value, set := l.ns.settings[place]; set {
+			n, _ = strconv.Atoi(value) // none but numbers are written
+		}
+		return &n
+	}
+	four, six := "net/ipv4/conf/"+l.Name+"/", "net/ipv6/conf/"+l.Name+"/"
+	s.Redirects4 = number(four + "accept_redirects")
+	if l.MTU >= minMTU6 {
+		s.RA, s.Autoconf, s.Redirects6 = number(six+"accept_ra"), number(six+"autoconf"), number(six+"accept_redirects")
+	}
+	return s
+}
+
+// accept writes what a link is to accept.
+func (k *Kernel) accept(l *link, s kernel.AcceptSpec) {
+	if s == (kernel.AcceptSpec{}) {
+		return
+	}
+	k.writes++
+	set := func(place string, value *int) {
+		if value != nil {
+			l.ns.settings[place] = strconv.Itoa(*value)
+		}
+	}
+	four, six := "net/ipv4/conf/"+l.Name+"/", "net/ipv6/conf/"+l.Name+"/"
+	if forwards, _ := l.ns.setting("net/ipv4/ip_forward"); forwards == "0" {
+		set("net/ipv4/conf/all/accept_redirects", s.AllRedirects4)
+	}
+	set(four+"accept_redirects", s.Redirects4)
+	if l.MTU >= minMTU6 {
+		set(six+"accept_ra", s.RA)
+		set(six+"autoconf", s.Autoconf)
+		set(six+"accept_redirects", s.Redirects6)
+	}
+}

@@ -1,0 +1,386 @@
+package iface
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// What links accept from their neighbors. Whoever is on the link can send router advertisements
+// and redirects, and by the kernel's defaults these change routes and addresses of the namespace.
+// So links that Plumb makes accept none, from before they are up, unless the value says so; links
+// of others stay as they are unless the value says something.
+//
+// An operator who wants one of these settings otherwise can also say it by a value of the kind
+// sysctl. What the ledger holds for such a value is not ours here.
+
+// acceptFields are the settings with their names in the ledger, their places, and the field of
+// the model that each belongs to.
+var acceptFields = []struct {
+	name, place string
+	on          int // where the field is true; off is 0
+	field       func(*models.Interface) *bool
+	of          func(*kernel.AcceptSpec) **int
+}{
+	{"accept_ra", "net/ipv6/conf/%s/accept_ra", 2, raOf, func(s *kernel.AcceptSpec) **int { return &s.RA }},
+	{"autoconf", "net/ipv6/conf/%s/autoconf", 1, raOf, func(s *kernel.AcceptSpec) **int { return &s.Autoconf }},
+	{"accept_redirects6", "net/ipv6/conf/%s/accept_redirects", 1, redirectsOf, func(s *kernel.AcceptSpec) **int { return &s.Redirects6 }},
+	{"accept_redirects4", "net/ipv4/conf/%s/accept_redirects", 1, redirectsOf, func(s *kernel.AcceptSpec) **int { return &s.Redirects4 }},
+}
+
+func raOf(v *models.Interface) *bool        { return v.AcceptRa }
+func redirectsOf(v *models.Interface) *bool { return v.AcceptRedirects }
+
+// numbers are settings by their names.
+type numbers map[string]int
+
+// remember keeps what those are now that are about to be changed for the first time.
+func (n numbers) remember(want, current numbers) numbers {
+	all := numbers{}
+	for name := range want {
+		if now, there := current[name]; there {
+			all[name] = now
+		}
+	}
+	maps.Copy(all, n)
+	return all
+}
+
+func (n numbers) split(want numbers) (back, kept numbers) {
+	back, kept = numbers{}, numbers{}
+	for name, is := range n {
+		if _, asked := want[name]; asked {
+			kept[name] = is
+		} else {
+			back[name] = is
+		}
+	}
+	return back, kept
+}
+
+// spec is the settings as the kernel takes them.
+func (n numbers) spec() (s kernel.AcceptSpec) {
+	for _, f := range acceptFields {
+		if is, there := n[f.name]; there {
+			*f.of(&s) = &is
+		}
+	}
+	return s
+}
+
+// lackingNumbers are those of the wanted settings that a link has, and not so.
+func lackingNumbers(want, now numbers) numbers {
+	lacking := numbers{}
+	for name, is := range want {
+		if was, there := now[name]; there && was != is {
+			lacking[name] = is
+		}
+	}
+	return lacking
+}
+
+// currentAccepts are the settings that a link has.
+func currentAccepts(l kernel.Link) numbers {
+	now := numbers{}
+	for _, f := range acceptFields {
+		if is := *f.of(&l.Accepts); is != nil {
+			now[f.name] = *is
+		}
+	}
+	return now
+}
+
+// askedAccepts is what a value names.
+func askedAccepts(v *models.Interface) numbers {
+	want := numbers{}
+	for _, f := range acceptFields {
+		switch on := f.field(v); {
+		case on == nil:
+		case *on:
+			want[f.name] = f.on
+		default:
+			want[f.name] = 0
+		}
+	}
+	return want
+}
+
+// acceptsOf is what a link that is made for the value is to accept.
+func acceptsOf(v *models.Interface) kernel.AcceptSpec { return madeAccepts(v).spec() }
+
+func madeAccepts(v *models.Interface) numbers {
+	want := askedAccepts(v)
+	for _, f := range acceptFields {
+		if f.field(v) == nil {
+			want[f.name] = 0
+		}
+	}
+	return want
+}
+
+// lackingAccepts is what of the settings of a link of ours is not as wished.
+func (d *iface) lackingAccepts(w *wish, l kernel.Link) (s kernel.AcceptSpec) {
+	want := madeAccepts(w.value)
+	if w.taken != nil {
+		want = askedAccepts(w.value)
+	}
+	s = d.lacking(l, want).spec()
+	open := d.takeOpen(l.NS, w.key)
+	if s.Redirects4 != nil || open && want["accept_redirects4"] == 0 {
+		d.allRedirects().forbid(l.NS, &s, want["accept_redirects4"])
+	}
+	return s
+}
+
+// lacking are those of the wanted settings that a link has otherwise, and no sysctl of ours.
+func (d *iface) lacking(l kernel.Link, want numbers) numbers {
+	lacking := lackingNumbers(want, currentAccepts(l))
+	for _, f := range acceptFields {
+		if _, differs := lacking[f.name]; differs && d.bySysctl(l, f.place) {
+			delete(lacking, f.name)
+		}
+	}
+	return lacking
+}
+
+// bySysctl reports whether a value of the kind sysctl says what a setting of a link is. The
+// ledger is asked only where the setting is not as it would be without one.
+func (d *iface) bySysctl(l kernel.Link, place string) bool {
+	return slices.ContainsFunc(d.Owner.Entries(models.KindSysctl+"/"), func(e kernel.Entry) bool {
+		if e.NS != l.NS {
+			return false
+		}
+		_, theirs, _ := strings.Cut(e.Mark, " ")
+		if e.Index != 0 {
+			return e.Index == l.Index && theirs == fmt.Sprintf(place, models.IfName)
+		}
+		return theirs == fmt.Sprintf(place, l.Name)
+	})
+}
+
+// redirectsByAll is whether the setting for all links of a namespace has redirects of IPv4
+// accepted, which that of a link cannot forbid where packets are not forwarded. For other links
+// it changes nothing: where packets are not forwarded their own setting decides then, and where
+// they are the kernel itself has it 0.
+const redirectsByAll = "net/ipv4/conf/all/accept_redirects"
+
+// allRedirects are the namespaces in which a value of the kind sysctl says [redirectsByAll].
+func (d *iface) allRedirects() saidBySysctl {
+	said := saidBySysctl{}
+	for _, e := range d.Owner.Entries(models.KindSysctl + "/") {
+		if strings.HasSuffix(e.Mark, " "+redirectsByAll) {
+			said[e.NS] = true
+		}
+	}
+	return said
+}
+
+type saidBySysctl map[kernel.NS]bool
+
+// forbid has redirects be forbidden for all with those of a link of which that is wanted.
+func (said saidBySysctl) forbid(ns kernel.NS, s *kernel.AcceptSpec, want int) {
+	if want == 0 && !said[ns] {
+		s.AllRedirects4 = new(int)
+	}
+}
+
+// differAccepts compares what a link of ours accepts. Of one that was taken over only what the
+// value names is looked at.
+func differAccepts(d *kind.Differences, actual, desired *models.Interface) {
+	for _, f := range []struct {
+		name    string
+		was, is *bool
+	}{{"accept_ra", actual.AcceptRa, desired.AcceptRa}, {"accept_redirects", actual.AcceptRedirects, desired.AcceptRedirects}} {
+		left := actual.GetAdopt() && f.is == nil
+		d.May(orZero(f.was) != orZero(f.is) && !left, f.name, orZero(f.was), orZero(f.is))
+	}
+}
+
+// differAdoptedAccepts compares strictly, as [differAdopted] does.
+func differAdoptedAccepts(d *kind.Differences, actual, desired *models.Interface) {
+	for _, f := range []struct {
+		name    string
+		was, is *bool
+	}{{"accept_ra", actual.AcceptRa, desired.AcceptRa}, {"accept_redirects", actual.AcceptRedirects, desired.AcceptRedirects}} {
+		differs := (f.was == nil) != (f.is == nil) || orZero(f.was) != orZero(f.is)
+		was := "unset"
+		if f.was != nil {
+			was = strconv.FormatBool(*f.was)
+		}
+		d.May(differs, f.name, was, orBack(strconv.FormatBool(orZero(f.is)), f.is == nil))
+	}
+}
+
+// readAccepts shows what a link of ours accepts, in the words of its value: as the hint says if
+// all settings of a field are so, else the contrary.
+func (d *iface) readAccepts(k scheduler.Key, l kernel.Link, v, hint *models.Interface) {
+	if hint == nil {
+		hint = &models.Interface{}
+	}
+	var ra, redirects bool
+	for _, f := range acceptFields {
+		want := 0
+		if orZero(f.field(hint)) {
+			want = f.on
+		}
+		if is := *f.of(&l.Accepts); is == nil || *is == want || d.bySysctl(l, f.place) {
+			continue
+		}
+		if f.on == 1 && f.name != "autoconf" {
+			redirects = true
+		} else {
+			ra = true
+		}
+	}
+	redirects = redirects || !orZero(hint.AcceptRedirects) && d.isOpen(l.NS, k)
+	v.AcceptRa, v.AcceptRedirects = shownAccept(hint.AcceptRa, ra), shownAccept(hint.AcceptRedirects, redirects)
+}
+
+// readAdoptedAccepts shows of an adopted link what we have changed.
+func (d *iface) readAdoptedAccepts(l kernel.Link, v, hint *models.Interface, changed numbers) {
+	shown := &models.Interface{}
+	d.readAccepts("", l, shown, hint)
+	of := func(was *bool, names ...string) *bool {
+		for _, name := range names {
+			if _, ours := changed[name]; ours {
+				return new(orZero(was))
+			}
+		}
+		return nil
+	}
+	v.AcceptRa = of(shown.AcceptRa, "accept_ra", "autoconf")
+	v.AcceptRedirects = of(shown.AcceptRedirects, "accept_redirects6", "accept_redirects4")
+}
+
+func shownAccept(hint *bool, differs bool) *bool {
+	if !differs {
+		return hint
+	}
+	return new(!orZero(hint))
+}
+
+// setAccepts gives an adopted link what it lacks of what is asked.
+func (d *iface) setAccepts(l kernel.Link, want numbers) error {
+	if len(want) == 0 {
+		return nil
+	}
+	if err := d.reread(&l); err != nil {
+		return err
+	}
+	s := d.lacking(l, want).spec()
+	if s == (kernel.AcceptSpec{}) {
+		return nil
+	}
+	return d.Kernel.SetLink(l.NS, l.Index, kernel.LinkPatch{Accepts: s})
+}
+
+// giveBackAccepts restores what an adopted link accepted before us, where it still is as we set
+// it.
+func (d *iface) giveBackAccepts(l kernel.Link, set, back numbers) error {
+	now, change := currentAccepts(l), numbers{}
+	for name, was := range back {
+		if is, there := now[name]; there && is != was && (set[name] == is) {
+			change[name] = was
+		}
+	}
+	if len(change) == 0 {
+		return nil
+	}
+	return d.Kernel.SetLink(l.NS, l.Index, kernel.LinkPatch{Accepts: change.spec()})
+}
+
+// accepting are the keys whose links in the agent's namespace accept other things than they
+// should: the kernel tells nobody when somebody changes that. In the namespaces of others it is
+// seen when the links are read.
+func (d *iface) accepting(context.Context) (keys []scheduler.Key) {
+	own := d.Kernel.Own()
+	values := d.valuesIn(own)
+	if len(values) == 0 {
+		return nil
+	}
+	links, err := d.Kernel.Links(own)
+	if err != nil {
+		return nil // the next time
+	}
+	for _, l := range links {
+		h, ours := values[l.Index]
+		if ours && d.acceptsOthers(h, l) {
+			keys = append(keys, h.key)
+		}
+	}
+	if k := d.findOpen(own, values); k != "" {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// findOpen finds whether redirects are accepted in a namespace by the setting for all, which the
+// kernel writes when it no longer forwards. Then it is the affair of one of our links there.
+func (d *iface) findOpen(ns kernel.NS, values map[int]held) (k scheduler.Key) {
+	forwards, err := d.Kernel.Sysctl(ns, "net/ipv4/conf/all/forwarding")
+	all, wrong := d.Kernel.Sysctl(ns, redirectsByAll)
+	if err == nil && wrong == nil && forwards == "0" && all != "0" && !d.allRedirects()[ns] {
+		for _, h := range values {
+			made := !adopts(h.value) && !h.value.GetAdopt()
+			if made && !orZero(h.value.AcceptRedirects) && (k == "" || h.key < k) {
+				k = h.key
+			}
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open[ns] = k
+	if k == "" {
+		delete(d.open, ns)
+	}
+	return k
+}
+
+// isOpen reports whether the setting for all of a namespace is the affair of a key; takeOpen has
+// it be nobody's, for it is about to be written.
+func (d *iface) isOpen(ns kernel.NS, k scheduler.Key) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return k != "" && d.open[ns] == k
+}
+
+func (d *iface) takeOpen(ns kernel.NS, k scheduler.Key) bool {
+	open := d.isOpen(ns, k)
+	if open {
+		d.mu.Lock()
+		delete(d.open, ns)
+		d.mu.Unlock()
+	}
+	return open
+}
+
+// acceptsOthers reports whether a link accepts other things than its value says.
+func (d *iface) acceptsOthers(h held, l kernel.Link) bool {
+	want := madeAccepts(h.value)
+	if adopts(h.value) || h.value.GetAdopt() {
+		want = askedAccepts(h.value)
+	}
+	return len(d.lacking(l, want)) > 0
+}
+
+// valuesIn are our links in a namespace that no operation is at.
+func (d *iface) valuesIn(ns kernel.NS) map[int]held {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	values := map[int]held{}
+	for ref, h := range d.links {
+		if ref.NS == ns && !h.busy && !h.dead && h.value != nil {
+			values[ref.Index] = held{key: h.key, value: h.value}
+		}
+	}
+	return values
+}
