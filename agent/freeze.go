@@ -37,7 +37,7 @@ var errShadow = errors.New("this agent is a shadow, which does nothing to the ne
 func (f *freezer) beShadow() error {
 	f.shadow = true
 	f.now = &api.Freeze{Message: "this agent is a shadow (--shadow)", Since: time.Now(), Shadow: true}
-	return f.hold()
+	return f.sched.Shadow("everything is frozen: " + f.now.Message)
 }
 
 // openFreezer goes on with a freeze of an earlier run. One that cannot be read holds too:

@@ -37,6 +37,7 @@ func TestCapabilities(t *testing.T) {
 	all.Equal = equal.Equal // is not asked beside Compare
 	all.Validate = func(scheduler.Key, V) error { return nil }
 	all.Derive = func(scheduler.Key, V) []scheduler.Change { return nil }
+	all.DerivedBy = func(scheduler.Key) scheduler.Key { return "" }
 	all.Claims = func(scheduler.Key, V) []scheduler.Claim { return nil }
 	all.Retrieve = seen.Retrieve
 	all.Watch = func(ctx context.Context, _ func(...scheduler.Key)) error { <-ctx.Done(); return nil }
@@ -68,7 +69,7 @@ func TestCapabilities(t *testing.T) {
 		"least": "",
 		"equal": "equal",
 		"seen":  "interest,observed,retrieve",
-		"all":   "claims,validate,derive,secrets,lane,disruption,codec,compare,timeout,release,update,create-batch,delete-batch,watch,changed-by,retrieve,read-after",
+		"all":   "claims,validate,derive,derived-by,secrets,lane,disruption,codec,compare,timeout,release,update,create-batch,delete-batch,watch,changed-by,retrieve,read-after",
 	}
 	for _, k := range s.Kinds() {
 		if got := strings.Join(k.Capabilities, ","); got != want[k.Name] {

@@ -81,6 +81,11 @@ type Descriptor[V, M any] struct {
 	// one. Each needs this value without saying so. An observed kind may derive what is
 	// to be made for each thing that is there.
 	Derive func(k Key, v V) []Change
+	// DerivedBy returns the key whose value derives a key of this kind, if the key's name says
+	// so, and "" otherwise. With it, an object of an earlier run is known to belong to a
+	// value that does not derive it any more: it is not a deletion by itself. See
+	// [Deletions].
+	DerivedBy func(k Key) Key
 	// Claims names what only one value may have at a time (a host name in a
 	// namespace). Who actually has it keeps it for as long as it claims it; of
 	// those that never had it the stronger source, then the smaller key, gets it.

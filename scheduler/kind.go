@@ -53,6 +53,13 @@ func erasePure[V, M any](k *kind.Kind, d Descriptor[V, M]) {
 		k.Has("derive")
 		k.Derive = func(key Key, v any) []Change { return d.Derive(key, v.(V)) }
 	}
+	if d.DerivedBy != nil {
+		k.Has("derived-by")
+		k.DerivedBy = func(key Key) (base Key) {
+			defer kv.OnPanic(func(any) { base = "" }) // it is judged by itself
+			return d.DerivedBy(key)
+		}
+	}
 	if d.Secrets != nil {
 		k.Has("secrets")
 		k.Secrets = func(v any) (shown any, secrets []string) {

@@ -67,13 +67,6 @@ func (l *loop) MayDisrupt(n *graph.Node) bool {
 	return l.runs.Awaits(n.Key) || l.Engine.MayDisrupt(n)
 }
 
-// SettleDirty evaluates until nothing is left to. What was found at the start and is not
-// wanted may be too much to go at once.
-func (l *loop) SettleDirty() {
-	l.JudgeLeft()
-	l.Engine.SettleDirty()
-}
-
 // turn ends a round of inputs: evaluate, tell, hand over. Before Run nothing is told
 // and nothing begins.
 func (l *loop) turn() {

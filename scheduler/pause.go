@@ -13,7 +13,8 @@ import (
 )
 
 // Pause holds a key, all under a prefix that ends in a slash, or with "" all there
-// is: nothing is done to it until Resume, or until the time, if that is not zero.
+// is: nothing is done to it until Resume, or until the time, if that is not zero. What its
+// owner takes back goes all the same, see [Txn.ByOwner].
 func (s *Scheduler) Pause(target Key, reason string, until time.Time) error {
 	return s.call(func(l *loop) {
 		l.Pauses[target] = assess.Pause{Target: target, Reason: reason, Until: until}
@@ -26,6 +27,15 @@ func (s *Scheduler) Pause(target Key, reason string, until time.Time) error {
 			})
 			l.Arm()
 		}
+	})
+}
+
+// Shadow has the scheduler do nothing at all from now on: it reads, computes and reports. No
+// call ends that, and it holds what owners take back as well.
+func (s *Scheduler) Shadow(reason string) error {
+	return s.call(func(l *loop) {
+		l.Assessor.Shadow = reason
+		l.WithRecord("", "shadow", func() { l.WakeUnder("") })
 	})
 }
 

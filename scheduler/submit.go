@@ -45,7 +45,7 @@ func (l *loop) submitted(t *Txn, h *Handle) {
 	if h.txn.Revert && h.before == nil && !h.reverted {
 		h.before = l.wantsBefore(*t)
 	}
-	touched := l.Edit(l.SourceIndex(t.Source), t.Want, t.Complete, t.Retry)
+	touched := l.Edit(l.SourceIndex(t.Source), t.Want, t.Complete, t.ByOwner, t.Retry)
 	if sim == nil && !h.reverted { // who executes a plan has seen what goes; what is reverted was just made
 		l.HoldBack(touched)
 	}

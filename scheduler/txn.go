@@ -34,6 +34,13 @@ type Txn struct {
 	// opens the way for deletions.
 	Complete bool
 
+	// ByOwner says that the owner of the keys takes back those that Want withdraws by name, since
+	// what they served has ended: a container was detached. So nothing uses them any more, and
+	// neither [Deletions], [Disruptions] nor a pause holds them back, nor what depends on them,
+	// until they are wanted again. It is not for what people delete, nor for what a source
+	// concludes from what it does not find. What Complete withdraws unnamed is held back as ever.
+	ByOwner bool
+
 	// Look re-reads keys and all that depends on them. A key that ends in "/"
 	// stands for all below it. The transaction is settled when all is that moved
 	// because of what was found.

@@ -227,7 +227,7 @@ func (l *loop) preview(halt func(changes int) bool, events ...Event) (*plan.Simu
 func (l *loop) supposed(events []Event) []plan.Supposition {
 	out := make([]plan.Supposition, len(events))
 	for i, v := range events {
-		out[i] = plan.Supposition{Source: l.SourceIndex(v.Txn.Source), Want: v.Txn.Want, Complete: v.Txn.Complete,
+		out[i] = plan.Supposition{Source: l.SourceIndex(v.Txn.Source), Want: v.Txn.Want, Complete: v.Txn.Complete, ByOwner: v.Txn.ByOwner,
 			Retries: v.Txn.Retry, Vanish: v.Vanish, Unread: v.Unread}
 	}
 	return out

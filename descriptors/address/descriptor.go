@@ -3,6 +3,7 @@ package address
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -37,6 +38,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Address, kernel.AddressRef] {
 	k := d.objects.Descriptor()
 	k.CreateBatch, k.Update, k.Delete, k.DeleteBatch = d.createBatch, d.objects.Update, kind.DeleteOne(d.deleteBatch), d.deleteBatch
 	k.Needs, k.Claims, k.Compare, k.Equal, k.Disruption = d.needs, claims, compare, equal, disruption
+	k.DerivedBy = derivedBy
 	k.Retrieve, k.Watch, k.ChangedBy = d.retrieve, d.watch, d.objects.ChangedBy
 	// Addresses of one link must not be read, deleted and put back by two at once.
 	k.Lane = func(_ scheduler.Key, v *models.Address) string { return "address of " + v.GetInterface() }
@@ -67,6 +69,16 @@ type (
 	scope = scheduler.Scope[*models.Address, kernel.AddressRef]
 	known = scheduler.Known[*models.Address, kernel.AddressRef]
 )
+
+// derivedBy returns the interface whose value lists the address. An address that a source
+// wants by itself has a name without a slash.
+func derivedBy(k scheduler.Key) scheduler.Key {
+	name, _, derived := strings.Cut(strings.TrimPrefix(string(k), prefix), "/")
+	if !derived {
+		return ""
+	}
+	return scheduler.Key(models.InterfaceKey(name))
+}
 
 func (d *address) needs(_ scheduler.Key, v *models.Address) []scheduler.Need {
 	list := []scheduler.Need{kind.OnInterface(v.GetInterface(), "the interface that has the address")}

@@ -75,9 +75,10 @@ func (s *Service) detach(ctx context.Context, k Key) (left string) {
 	return left
 }
 
-// withdrawal takes back what is wanted, or was by an earlier run.
+// withdrawal takes back what is wanted, or was by an earlier run. What it served has ended, so
+// nothing may hold it back.
 func withdrawal(note string, keys []scheduler.Key) scheduler.Txn {
-	txn := scheduler.Txn{Source: Source, Note: note}
+	txn := scheduler.Txn{Source: Source, Note: note, ByOwner: true}
 	for _, k := range keys {
 		txn.Want = append(txn.Want, scheduler.Withdraw(k))
 	}

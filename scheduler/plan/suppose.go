@@ -29,6 +29,7 @@ type Supposition struct {
 	Source   int8
 	Want     []kv.Change
 	Complete bool
+	ByOwner  bool
 	Retries  *kv.Retries
 	Vanish   []kv.Key // keys that disappear; one that ends in a slash is all below it
 	Unread   []string // kinds that cannot be read any more
@@ -113,7 +114,7 @@ func (p *Planner) suppose(v Supposition, blinded *[]func(), halted func() bool) 
 		touched = append(touched, nodes...)
 	}
 	if len(v.Want) > 0 || v.Complete {
-		touched = append(touched, e.Edit(v.Source, v.Want, v.Complete, v.Retries)...)
+		touched = append(touched, e.Edit(v.Source, v.Want, v.Complete, v.ByOwner, v.Retries)...)
 	}
 	return touched, nil
 }

@@ -24,10 +24,12 @@ type Options struct {
 	Lane      bool   // one operation at a time
 	Adopts    bool   // takes over what is foreign, and gives it back
 	DerivedTo string // name of the kind of derived values
+	DerivedBy string // name of the kind that derives these values
 }
 
 // ParseKind reads a kind in words: its name, then any of "observed",
-// "demand", "noupdate", "deaf", "nowatch", "echo", "batch", "lane", "adopts", "derives=KIND".
+// "demand", "noupdate", "deaf", "nowatch", "echo", "batch", "lane", "adopts", "derives=KIND",
+// "derivedby=KIND".
 func ParseKind(line string) (name string, o Options, err error) {
 	words := strings.Fields(line)
 	if len(words) == 0 {
@@ -39,6 +41,8 @@ func ParseKind(line string) (name string, o Options, err error) {
 	for _, w := range words[1:] {
 		if to, ok := strings.CutPrefix(w, "derives="); ok {
 			o.DerivedTo = to
+		} else if by, ok := strings.CutPrefix(w, "derivedby="); ok {
+			o.DerivedBy = by
 		} else if flags[w] != nil {
 			*flags[w] = true
 		} else {
@@ -67,6 +71,9 @@ func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
 	}
 	if o.DerivedTo != "" {
 		d.Derive = func(k scheduler.Key, t Thing) []scheduler.Change { return derive(o.DerivedTo, k, t) }
+	}
+	if o.DerivedBy != "" {
+		d.DerivedBy = func(k scheduler.Key) scheduler.Key { return deriver(o.DerivedBy, k) }
 	}
 	if o.Demand {
 		onDemand(&d)
@@ -210,4 +217,14 @@ func derive(kind string, k scheduler.Key, t Thing) []scheduler.Change {
 		out = append(out, scheduler.Set(scheduler.Key(kind+"/"+Rest(k)+"/"+name), v))
 	}
 	return out
+}
+
+// deriver returns the key of a kind whose value derives a key, see derive.
+func deriver(kind string, k scheduler.Key) scheduler.Key {
+	rest := Rest(k)
+	at := strings.LastIndexByte(rest, '/')
+	if at < 0 {
+		return ""
+	}
+	return scheduler.Key(kind + "/" + rest[:at])
 }

@@ -169,6 +169,8 @@ func (as *Assessor) assessUnwanted(n *graph.Node) Assessment {
 		return Assessment{}
 	case !Has(n, FlagWithdrawn) && !as.MayDelete() && !n.Wanted():
 		return as.wait(n, Assessment{Blocker: OnSources})
+	case as.AwaitsJudgement(n):
+		return as.wait(n, Assessment{Blocker: OnUnread})
 	case staysWithBase(n):
 		return as.wait(n, Assessment{Blocker: OnBase, By: n.Base})
 	}

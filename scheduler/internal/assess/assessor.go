@@ -16,7 +16,11 @@ type Assessor struct {
 	Policies kv.Policies
 	Pauses   map[kv.Key]Pause
 	HeldBack map[*graph.Node]*HeldBack
-	seed     maphash.Seed // of digests of secrets
+	// Shadow is why nothing at all may be done, empty if something may.
+	Shadow string
+	// Judged: the leftovers of earlier runs were judged as a whole, see engine.HoldBack.
+	Judged bool
+	seed   maphash.Seed // of digests of secrets
 
 	Sources      []source
 	Synced       int  // how many sources have sent a complete snapshot
@@ -64,6 +68,7 @@ const (
 	FlagUntried                       // what is desired was never in place, as far as is known
 	FlagAwaitsTurn                    // it is to go, and waits for its turn in the budget of its kind
 	FlagHasTurn                       // it has had its turn, and has not gone yet
+	FlagByOwner                       // its owner has taken it back and says that nothing uses it
 )
 
 // Has reports whether a node has a flag.

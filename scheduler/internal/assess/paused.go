@@ -27,9 +27,13 @@ type HeldBack struct {
 }
 
 // PausedBy finds the pause that holds a node; a derived value is held with its base.
-// What is held back is paused, each key by itself.
+// What is held back is paused, each key by itself. Only a shadow holds what its owner has
+// taken back.
 func (as *Assessor) PausedBy(n *graph.Node) *Pause {
-	if len(as.Pauses) == 0 && len(as.HeldBack) == 0 {
+	if as.Shadow != "" {
+		return &Pause{Reason: as.Shadow}
+	}
+	if !as.Pausing() || GoesByOwner(n) {
 		return nil
 	}
 	for ; n != nil; n = n.Base {
@@ -43,6 +47,27 @@ func (as *Assessor) PausedBy(n *graph.Node) *Pause {
 		}
 	}
 	return nil
+}
+
+// Pausing reports whether anything is held.
+func (as *Assessor) Pausing() bool {
+	return as.Shadow != "" || len(as.Pauses) > 0 || len(as.HeldBack) > 0
+}
+
+// GoesByOwner reports whether the owner of a node has taken it back, or that of its base, or
+// of what it depends on: it cannot outlive that.
+func GoesByOwner(n *graph.Node) bool {
+	for m := n; m != nil; m = m.Base {
+		if Has(m, FlagByOwner) {
+			return true
+		}
+	}
+	for _, edge := range n.Out {
+		if edge.OfActual() && edge.To != nil && Has(edge.To, FlagByOwner) {
+			return true
+		}
+	}
+	return false
 }
 
 // NodesUnder are the nodes of the targets, sorted by key.

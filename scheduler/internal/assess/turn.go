@@ -6,9 +6,12 @@ import (
 
 // awaitTurn is what a node waits for that is to go, or to change alone, before it begins to
 // leave: its turn in the budget of its kind. What it derives stays as long. It is for nodes
-// in place; it waits for nothing if it has had its turn, or needs none.
+// in place; it waits for nothing if it has had its turn, or needs none, as what its owner has
+// taken back.
 func (as *Assessor) awaitTurn(n *graph.Node, reason string) Assessment {
 	switch {
+	case GoesByOwner(n):
+		return Assessment{}
 	case n.Base != nil && Has(n.Base, FlagAwaitsTurn):
 		return Assessment{Blocker: OnBase, By: n.Base, Reason: reason}
 	case Has(n, FlagHasTurn):

@@ -4,12 +4,19 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/plumb-net/plumb/scheduler/internal/graph"
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
 )
 
 // MayDelete reports whether things may be deleted only because nobody wants
 // them: every source must have synced, or had its time.
 func (as *Assessor) MayDelete() bool { return as.Synced == len(as.Sources) || as.GraceExpired }
+
+// AwaitsJudgement reports whether a node is a leftover of an earlier run that no source has
+// withdrawn by name, while such leftovers were not judged as a whole.
+func (as *Assessor) AwaitsJudgement(n *graph.Node) bool {
+	return !as.Judged && !n.Wanted() && Has(n, FlagAdopted) && !Has(n, FlagWithdrawn)
+}
 
 // Unread reports whether something was never read so far, so that nobody knows what it
 // depends on: all of a kind, or a key that could not be read when its kind was.
@@ -28,6 +35,9 @@ func (as *Assessor) unreadKind() *kind.Kind {
 func (as *Assessor) NameUnread() string {
 	if k := as.unreadKind(); k != nil {
 		return "all of " + k.Name
+	}
+	if len(as.UnreadNodes) == 0 {
+		return "something" // it was read meanwhile
 	}
 	return string(slices.MinFunc(slices.Collect(maps.Keys(as.UnreadNodes)), ByKey).Key)
 }

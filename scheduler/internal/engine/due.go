@@ -71,7 +71,8 @@ func (e *Engine) BeginAll() {
 
 // SettleDirty works through all nodes whose circumstances changed, until none is
 // left. Operations begin only when every node that must go has been told so:
-// else things would be built on what is about to leave.
+// else things would be built on what is about to leave. Leftovers are judged when nothing
+// is left to evaluate: then every value has derived what belongs to it.
 func (e *Engine) SettleDirty() {
 	for {
 		for n := e.G.Dirty(); n != nil; n = e.G.Dirty() {
@@ -79,6 +80,9 @@ func (e *Engine) SettleDirty() {
 				return
 			}
 			e.CausedBy(n.Cause, n, func() { e.evaluate(n) })
+		}
+		if e.judgeLeft() {
+			continue
 		}
 		if !e.actOn(&e.making) && !e.actOn(&e.going) { // going finds no room while making does not
 			e.turns = nil

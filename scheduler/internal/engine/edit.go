@@ -13,17 +13,17 @@ import (
 )
 
 // Edit takes what a source wants into the graph. It returns the nodes that are touched by
-// it.
-func (e *Engine) Edit(src int8, want []kv.Change, complete bool, retries *kv.Retries) []*graph.Node {
+// it. byOwner tells that the keys that are withdrawn by name are taken back by their owner.
+func (e *Engine) Edit(src int8, want []kv.Change, complete, byOwner bool, retries *kv.Retries) []*graph.Node {
 	if e.halt == nil { // else it may end early
 		e.G.Grow(len(want))
 		e.Touched = slices.Grow(e.Touched, len(want))
 		e.making.grow(len(want))
 	}
-	return e.edit(src, want, complete, retries)
+	return e.edit(src, want, complete, byOwner, retries)
 }
 
-func (e *editor) edit(src int8, want []kv.Change, complete bool, retries *kv.Retries) []*graph.Node {
+func (e *editor) edit(src int8, want []kv.Change, complete, byOwner bool, retries *kv.Retries) []*graph.Node {
 	nodes := make([]*graph.Node, 0, len(want))
 	e.NewPass()
 	for _, c := range want {
@@ -35,6 +35,9 @@ func (e *editor) edit(src int8, want []kv.Change, complete bool, retries *kv.Ret
 		n.Mark = e.Mark
 		if !saidAgain(n, src, c) {
 			e.want(n, src, c)
+		}
+		if byOwner && c.Value == nil && c.Invalid == nil {
+			e.takenByOwner(n)
 		}
 		e.setRetries(n, src, retries)
 		nodes = append(nodes, n)
@@ -186,6 +189,7 @@ func (e *editor) apply(n *graph.Node, w *graph.Want) {
 	if n.Base != nil {
 		e.leaveBase(n)
 	}
+	e.SetFlag(n, assess.FlagByOwner, false)
 	k, was := kind.Of(n), n.Source
 	n.Source = w.Source
 	err := w.Invalid
@@ -443,6 +447,7 @@ func (e *editor) derive(base, child *graph.Node, v any) {
 	child.Source = graph.Derived
 	e.G.SetBase(child, base)
 	e.SetFlag(child, assess.FlagWithdrawn, false)
+	e.SetFlag(child, assess.FlagByOwner, false)
 	e.G.Wake(child)
 	if k := kind.Of(child); k != nil {
 		if err := kind.Validate(k, child.Key, v); err != nil {

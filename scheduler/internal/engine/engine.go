@@ -34,8 +34,7 @@ type Engine struct {
 	budgets map[budgetID]*budget
 	asked   uint64 // how often a turn was asked for in one of them
 
-	heldBacks int  // how often something was held back
-	judged    bool // what was left over at the start was looked at for that
+	heldBacks int // how often something was held back
 }
 
 // Halting runs f, in a Try, with halt; it drops what f left undone.

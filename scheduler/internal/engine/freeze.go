@@ -26,7 +26,7 @@ func (e *nodes) wakeDerived(n *graph.Node) {
 // freeze has others see whether the node is paused: it satisfies no new need
 // then, and nothing that depends on it has to go.
 func (e *nodes) freeze(n *graph.Node) {
-	if n.Frozen || len(e.Pauses) > 0 || len(e.HeldBack) > 0 {
+	if n.Frozen || e.Pausing() {
 		e.G.SetFrozen(n, e.PausedBy(n) != nil)
 	}
 }

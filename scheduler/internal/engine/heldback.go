@@ -41,31 +41,71 @@ func (e *Engine) HoldBack(touched []*graph.Node) {
 	e.logf(slog.LevelError, "more would be removed than may go at once; it is held back", "id", h.ID, "keys", len(going), "reason", h.Reason)
 }
 
-// TooMany are those of the nodes that nobody wants any more and that would go, and why that
-// is too many at once; the reason is empty if it is not.
+// TooMany returns those of the nodes that no source wants any more and that would go, and why
+// that is too many at once; the reason is empty if it is not. The limits are for what is
+// concluded and for what operators delete: what its owner takes back is not counted.
 func (e *Engine) TooMany(touched []*graph.Node) (going []*graph.Node, reason string) {
 	if !slices.ContainsFunc(e.Policies, func(p kv.Policy) bool { return p.Deletions != (kv.Deletions{}) }) {
 		return nil, ""
 	}
 	for _, n := range touched {
-		if _, takenBack := e.takenBack[n.Key]; goes(n) && e.HeldBack[n] == nil && !takenBack {
+		if _, takenBack := e.takenBack[n.Key]; goes(n) && e.HeldBack[n] == nil && !takenBack && !assess.Has(n, assess.FlagByOwner) {
 			going = append(going, n)
 		}
 	}
 	return going, strings.Join(e.tooMany(going), ", ")
 }
 
-// JudgeLeft does the same once for all that was found at the start, when it is known for the
-// first time that nobody wants it.
-func (e *Engine) JudgeLeft() {
-	if e.judged || !e.MayDelete() || e.Unread() {
+// judgeLeft does the same once for the leftovers of earlier runs, when it is known for the
+// first time that no source wants them. It reports whether it did. A preview goes on
+// as if nothing were held back, see plan.Plan.Held.
+func (e *Engine) judgeLeft() bool {
+	if e.Judged || !e.MayDelete() || e.Unread() {
+		return false
+	}
+	var left []*graph.Node
+	e.G.All(func(n *graph.Node) bool {
+		if n.Presence != graph.Absent && !n.Wanted() {
+			left = append(left, n)
+		}
+		return true
+	})
+	slices.SortFunc(left, assess.ByKey)
+	for _, n := range left {
+		e.joinBase(n)
+		if e.AwaitsJudgement(n) {
+			e.G.Wake(n)
+		}
+	}
+	e.G.OnUndo(func() { e.Judged = false })
+	e.Judged = true
+	if !e.G.Trying() {
+		e.HoldBack(left)
+	}
+	e.AllMoved = true
+	return true
+}
+
+// joinBase makes a leftover a part of the value that derived it in an earlier run, as it would
+// be if the process had not ended: it is held back with that value or goes with a change
+// of it, and is not counted by itself. If that value is neither valid nor on its way
+// out, nothing is known about the leftover, and it is judged by itself.
+func (e *Engine) joinBase(n *graph.Node) {
+	k := kind.Of(n)
+	if k == nil || k.DerivedBy == nil || n.Base != nil {
 		return
 	}
-	e.judged = true
-	var all []*graph.Node
-	e.G.All(func(n *graph.Node) bool { all = append(all, n); return true })
-	slices.SortFunc(all, assess.ByKey)
-	e.HoldBack(all)
+	base := e.G.Get(k.DerivedBy(n.Key))
+	if base == nil || base == n || base.Base == nil && !goes(base) && (base.Goal() == nil || base.X != nil && base.X.Invalid != nil) {
+		return
+	}
+	e.G.SetBase(n, base)
+	if n.Actual != nil {
+		e.G.SetActualNeeds(n, n.Actual)
+	}
+	x := e.G.Extra(base)
+	x.Children = append(slices.Clip(x.Children), n)
+	slices.SortFunc(x.Children, assess.ByKey)
 }
 
 // goes reports whether a node is ours, is there as far as is known, and is wanted by nobody.
@@ -164,9 +204,26 @@ func (e *Engine) Release(id string) (released bool) {
 	return released
 }
 
+// takenByOwner notes that its owner has taken a key back, unless another source wants it. No
+// limit, turn or pause holds the key from now on, until it is wanted again.
+func (e *editor) takenByOwner(n *graph.Node) {
+	if n.Wanted() {
+		return
+	}
+	e.SetFlag(n, assess.FlagByOwner, true)
+	e.unhold(n)
+	e.wakeDerived(n)
+	n.EachDependent(func(d *graph.Node) bool { e.wakeDerived(d); return true })
+}
+
 // letStay: the node is wanted, so it need not go any more.
 func (e *editor) letStay(n *graph.Node) {
 	e.notTakenBack(n)
+	e.unhold(n)
+}
+
+// unhold ends that a node is held back.
+func (e *editor) unhold(n *graph.Node) {
 	h := e.HeldBack[n]
 	if h == nil {
 		return

@@ -81,6 +81,9 @@ func (g *store) Tried(f func(*Node)) {
 // function that is made for nothing costs more than the change.
 func (g *store) undo(f func()) { g.journal.log = append(g.journal.log, entry{undo: f}) }
 
+// Trying reports whether a Try runs.
+func (g *store) Trying() bool { return g.trying }
+
 // OnUndo has f called when what the Try that runs has changed is taken back, for what
 // callers keep beside the graph. Outside of one it does nothing.
 func (g *store) OnUndo(f func()) {

@@ -24,6 +24,7 @@ type Kind struct {
 	Identical  func(a, b any) bool // as values, whatever Equal says of what is there
 	SameMeta   func(a, b any) bool
 	Derive     func(k kv.Key, v any) []kv.Change
+	DerivedBy  func(k kv.Key) kv.Key
 	Lane       func(k kv.Key, v any) string
 	Secrets    func(v any) (shown any, secrets []string)
 	Disruption func(k kv.Key, from, to any) kv.Disruption

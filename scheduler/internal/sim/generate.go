@@ -72,7 +72,7 @@ func (g *generator) add(do string, args []string, lines ...string) {
 }
 
 func (g *generator) setup() {
-	g.kinds = []string{"a derives=d", "b noupdate batch", "c echo", "d derives=e", "e", "o observed"}
+	g.kinds = []string{"a derives=d", "b noupdate batch", "c echo", "d derives=e derivedby=a", "e derivedby=d", "o observed"}
 	if g.chance(2) {
 		g.kinds[2] = "c echo lane batch"
 	}

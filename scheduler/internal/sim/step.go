@@ -75,7 +75,7 @@ func ParseSteps(text string) []Step {
 }
 
 // ParseTxn reads a transaction. The arguments are the source, "revert",
-// "complete", "note=…" and "retry=3:1s:10s" (attempts, first and longest delay);
+// "complete", "owner", "note=…" and "retry=3:1s:10s" (attempts, first and longest delay);
 // the lines are
 //
 //	key THING       what should be, see ParseThing
@@ -100,6 +100,8 @@ func (s Step) ParseTxn(sources []string) (scheduler.Txn, error) {
 			t.Revert = true
 		case a == "complete":
 			t.Complete = true
+		case a == "owner":
+			t.ByOwner = true
 		case a != "result" && a != "nowait" && a != "planned" && a != "all":
 			t.Source = a
 		}
