@@ -107,6 +107,13 @@ func (h cniHost) Trouble() (unready, lost string) {
 	return "", ""
 }
 
+func (h cniHost) Frozen() string {
+	if f := h.freezer.Frozen(); f != nil {
+		return whyFrozen(f)
+	}
+	return ""
+}
+
 func (h cniHost) Lost() string { return h.host.lost.String() }
 
 func (h cniHost) Containers() (ids []string) {

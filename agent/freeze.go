@@ -37,7 +37,7 @@ var errShadow = errors.New("this agent is a shadow, which does nothing to the ne
 func (f *freezer) beShadow() error {
 	f.shadow = true
 	f.now = &api.Freeze{Message: "this agent is a shadow (--shadow)", Since: time.Now(), Shadow: true}
-	return f.sched.Shadow("everything is frozen: " + f.now.Message)
+	return f.sched.Shadow(whyFrozen(f.now))
 }
 
 // openFreezer goes on with a freeze of an earlier run. One that cannot be read holds too:
@@ -67,11 +67,15 @@ func over(f *api.Freeze) bool { return !f.Until.IsZero() && !time.Now().Before(f
 
 // hold pauses everything. f.mu is held, or nobody else knows f.
 func (f *freezer) hold() error {
-	reason := "everything is frozen: " + f.now.Message
-	if f.now.By != "" {
-		reason += ", by " + f.now.By
+	return f.sched.Pause("", whyFrozen(f.now), f.now.Until)
+}
+
+func whyFrozen(f *api.Freeze) string {
+	why := "everything is frozen: " + f.Message
+	if f.By != "" {
+		why += ", by " + f.By
 	}
-	return f.sched.Pause("", reason, f.now.Until)
+	return why
 }
 
 func (f *freezer) Freeze(next api.Freeze) error {

@@ -132,3 +132,61 @@ func TestDeletionsText(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnerTakesBackOnce: what the owner of keys says of them counts until they are wanted again,
+// and only of those that it names and that no other source wants.
+func TestOwnerTakesBackOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{Sources: []string{"", "other"}, Policies: []scheduler.Policy{{Deletions: scheduler.Deletions{Most: 1}}}})
+		r.Submit(scheduler.Txn{Source: "other", Complete: true, Want: changes("b/1 v1")})
+		gone := changes("a/1 -", "a/2 -", "a/3 -")
+		is := func(when string, left, held int) {
+			t.Helper()
+			synctest.Wait()
+			all, err := r.HeldBack()
+			r.check(err)
+			n := 0
+			for _, h := range all {
+				n += len(h.Keys)
+			}
+			if got := len(r.world.Objects()); got != left || n != held {
+				t.Errorf("%s: %d things are left and %d are held back, want %d and %d", when, got, n, left, held)
+			}
+		}
+		r.want("a/1 v1", "a/2 v1", "a/3 v1")
+		is("made", 4, 0)
+		r.Submit(scheduler.Txn{ByOwner: true, Want: gone})
+		is("taken back by the owner", 1, 0)
+
+		r.want("a/1 v1", "a/2 v1", "a/3 v1")
+		r.Submit(scheduler.Txn{Want: gone})
+		is("withdrawn by anybody", 4, 3)
+		r.Submit(scheduler.Txn{ByOwner: true, Want: changes("a/1 -")})
+		is("one taken back by the owner", 3, 2)
+		r.want("a/1 v1", "a/2 v1", "a/3 v1")
+
+		// While the owner's withdrawal waits to be done, the key is wanted again.
+		order, err := schedulertest.ParseOrder("delete a/: fail")
+		r.check(err)
+		r.world.Order(order)
+		r.Submit(scheduler.Txn{ByOwner: true, Want: gone})
+		synctest.Wait()
+		r.want("a/1 v1", "a/2 v1", "a/3 v1")
+		r.world.NoFaults()
+		synctest.Wait()
+		r.Submit(scheduler.Txn{Want: gone})
+		is("wanted again and withdrawn by anybody", 4, 3)
+		r.check(r.Release(""))
+		is("released", 1, 0)
+
+		r.want("a/1 v1", "a/2 v1", "a/3 v1")
+		r.Submit(scheduler.Txn{ByOwner: true, Complete: true, Want: changes("a/1 v1")})
+		is("not named by the owner", 4, 2)
+		r.check(r.Release(""))
+		is("released", 2, 0)
+
+		r.Submit(scheduler.Txn{Source: "other", Want: changes("a/1 v1")})
+		r.Submit(scheduler.Txn{ByOwner: true, Want: changes("a/1 -")})
+		is("wanted by another source", 2, 0)
+	})
+}

@@ -53,8 +53,8 @@ func (s *Service) add(ctx context.Context, c Call) wire.Answer {
 	return wire.Answer{Result: &result, Warnings: s.warnings(c)}
 }
 
-// addable refuses an ADD of what is attached already, and into what is no container's
-// namespace. What is left of an earlier one is removed.
+// addable refuses an ADD of what is attached already, into what is no container's namespace,
+// and while nothing may be made. What is left of an earlier one is removed.
 func (s *Service) addable(ctx context.Context, c Call) *spec.Error {
 	if wrong := s.refused(c); wrong != nil {
 		return wrong
@@ -67,10 +67,18 @@ func (s *Service) addable(ctx context.Context, c Call) *spec.Error {
 	}
 	a, there := s.store.Get(c.Key())
 	if !there {
-		return s.attached(ctx, c.Key())
+		if wrong := s.attached(ctx, c.Key()); wrong != nil {
+			return wrong
+		}
 	}
-	if here, _ := s.there(a); here && a.Phase == Added {
+	if here, _ := s.there(a); there && here && a.Phase == Added {
 		return &spec.Error{Code: spec.Exists, Msg: "the container is attached already", Details: c.Key().String()}
+	}
+	if why := s.host.Frozen(); why != "" {
+		return &spec.Error{Code: spec.TryLater, Msg: nothing, Details: why}
+	}
+	if !there {
+		return nil
 	}
 	s.detach(ctx, c.Key()) // of a call that did not end well, or a DEL that never came
 	return nil

@@ -55,6 +55,9 @@ type Host interface {
 	// Trouble says why nothing new can be served, and why what is attached suffers
 	// as well; "" if it does not.
 	Trouble() (unready, lost string)
+	// Frozen returns why nothing may be made now, "" if something may. What is attached can be
+	// detached all the same.
+	Frozen() string
 	// Lost says why attachments may be there that are not in the store, "" if there
 	// are none.
 	Lost() string

@@ -27,6 +27,7 @@ type fakeHost struct {
 	running       map[string]bool
 	unsure        bool
 	unready, lost string
+	frozen        string
 	forgot        string // why records may be lacking
 	left          []wire.Request
 	book          *ipam.Book
@@ -105,6 +106,8 @@ func (h *fakeHost) Networks(netip.Prefix) ([]cni.HostNetwork, error) {
 }
 
 func (h *fakeHost) Trouble() (unready, lost string) { return h.unready, h.lost }
+
+func (h *fakeHost) Frozen() string { return h.frozen }
 
 func (h *fakeHost) Lost() string { return h.forgot }
 

@@ -132,10 +132,11 @@ func (s *Service) wished(ctx context.Context, pod string) (wants []network.Want,
 }
 
 // awaitGone waits until nothing of what is wanted in a pod is there any more, and
-// returns what is. Where the pod is attached again it stays.
+// returns what is. Where the pod is attached again it stays. An interface that operators hold
+// goes with its namespace; nobody waits for that.
 func (s *Service) awaitGone(ctx context.Context, pod string) (left string) {
 	s.engine.Submit(lookAt(pod))
-	_ = s.wait(ctx, []scheduler.Key{podKey(pod)}, func() (string, error) { // what is left is told
+	_ = s.wait(ctx, []scheduler.Key{podKey(pod)}, func() (waits string, _ error) { // what is left is told
 		left = ""
 		wants, err := s.wished(ctx, pod)
 		if path, _ := s.store.Pod(pod); err != nil || path != "" {
@@ -145,9 +146,12 @@ func (s *Service) awaitGone(ctx context.Context, pod string) (left string) {
 			v, ok := w.Value.(*models.Interface)
 			if st, err := s.engine.Get(ctx, scheduler.Key(w.Key)); ok && v.GetNamespace().GetPod() == pod && err == nil && st.Actual != nil {
 				left = fmt.Sprintf("%s %s: %s", w.Key, st.State, st.Reason)
+				if st.State != scheduler.Paused {
+					waits = left
+				}
 			}
 		}
-		return left, nil
+		return waits, nil
 	})
 	return left
 }

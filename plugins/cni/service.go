@@ -68,11 +68,13 @@ func NewService(engine Engine, store *Store, host Host, log *slog.Logger) *Servi
 // Restore wants what the store says is attached, and nothing else: it is the complete
 // word of the source, and comes before calls are served. What a crash left half made or
 // half removed is thereby removed, and what is attached to a namespace that is another
-// by now; [Service.Run] notes when it is gone. What is not in the store at all stays
+// by now, at the word of its owner; [Service.Run] notes when it is gone. What is not in the store at all stays
 // for as long as the engine waits for a source that has not spoken, see [Forgotten].
 func (s *Service) Restore() {
-	txn := scheduler.Txn{Source: Source, Note: "loaded CNI attachments", Complete: true}
+	txn := scheduler.Txn{Source: Source, Note: "loaded CNI attachments", Complete: true, ByOwner: true}
+	var ended []Attachment
 	var inodes []uint64
+	whole := true
 	for _, a := range inOrder(s.store.Of("")) {
 		c := Call{Request: wire.Request{Protocol: wire.Version, Config: a.Config,
 			Args: spec.Args{Command: "ADD", ContainerID: a.Key.ContainerID, IfName: a.Key.IfName, Netns: a.Netns, Args: a.Args}}}
@@ -81,6 +83,7 @@ func (s *Service) Restore() {
 		c.pools, c.IPAM, c.restored, c.recorded, c.without = decodePools(a.Pools), a.IPAM, true, a.Wants, a.NoDefault
 		if _, stranger := s.there(a); a.Phase != Added || stranger {
 			s.log.Info("an attachment of before is removed", "attachment", a.Key.String(), "phase", a.Phase, "stranger", stranger)
+			ended = append(ended, a)
 			continue
 		}
 		if a.Pod != "" {
@@ -93,6 +96,7 @@ func (s *Service) Restore() {
 		if wrong != nil {
 			s.log.Warn("the record of an attachment cannot be used", "attachment", a.Key.String(), "error", wrong)
 			s.store.doubt(a)
+			whole = false
 			continue
 		}
 		txn.Want = append(txn.Want, changes(wants)...)
@@ -103,7 +107,28 @@ func (s *Service) Restore() {
 	for _, inode := range inodes {
 		txn.Want = append(txn.Want, changes(s.inherit(inode))...)
 	}
+	if s.host.Lost() == "" { // else a record may be older than what is there
+		txn.Want = append(txn.Want, takenBack(ended, txn.Want, whole)...)
+	}
 	s.engine.Submit(txn)
+}
+
+// takenBack withdraws by name what attachments that have ended wanted and no other wants. What
+// they shared may serve attachments of which the records cannot be used.
+func takenBack(ended []Attachment, wanted []scheduler.Change, whole bool) (all []scheduler.Change) {
+	done := map[scheduler.Key]bool{}
+	for _, c := range wanted {
+		done[c.Key] = true
+	}
+	for _, a := range ended {
+		for _, k := range keysIn(a.Wants) {
+			if _, own, _ := network.AttachmentOf(nameOf(k)); !done[k] && (own != "" || whole) {
+				done[k] = true
+				all = append(all, scheduler.Withdraw(k))
+			}
+		}
+	}
+	return all
 }
 
 // Run follows the states of what is waited for, until ctx ends.

@@ -80,15 +80,18 @@ func kindOf[V any](w *memHost, name string, needs func(v V) []scheduler.Need) sc
 
 // node is an agent with the service, over a ledger and a host that outlive it.
 type node struct {
-	t      *testing.T
-	kernel *memHost
-	host   *fakeHost
-	disk   *fullDisk
-	given  *kernel.MemLedger
-	sched  *scheduler.Scheduler
-	places *scheduler.Kind[string, struct{}]
-	inodes []string // of the namespaces below /run/netns
-	named  bool     // a link has its name in its namespace alone; else all containers may share one
+	t        *testing.T
+	kernel   *memHost
+	host     *fakeHost
+	disk     *fullDisk
+	given    *kernel.MemLedger
+	sched    *scheduler.Scheduler
+	places   *scheduler.Kind[string, struct{}]
+	inodes   []string // of the namespaces below /run/netns
+	policies []scheduler.Policy
+	// hold has the scheduler hold what people hold, also after a restart; nil: nothing.
+	hold  func(*scheduler.Scheduler)
+	named bool // a link has its name in its namespace alone; else all containers may share one
 	*cni.Service
 	stop func()
 }
@@ -119,7 +122,7 @@ func (n *node) start() {
 		n.t.Fatal(unread)
 	}
 	book.Found(taken)
-	n.sched = scheduler.New(scheduler.Options{Sources: []string{"operator", cni.Source, "ledger"}})
+	n.sched = scheduler.New(scheduler.Options{Sources: []string{"operator", cni.Source, "ledger"}, Policies: n.policies})
 	register(n, podsOf(store))
 	register(n, ipam.Pools(book))
 	register(n, ipam.Leases(book))
@@ -172,6 +175,9 @@ func (n *node) start() {
 	places, err := scheduler.Register(n.sched, kindOf(n.kernel, "place", func(string) []scheduler.Need { return nil }))
 	must(n.t, err)
 	n.places = places
+	if n.hold != nil {
+		n.hold(n.sched)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	s := n.sched

@@ -68,7 +68,8 @@ func (s *Service) waits(ctx context.Context, keys []scheduler.Key) (string, erro
 			return "", context.Cause(ctx)
 		case err != nil:
 			return "", err
-		case st.State == scheduler.InvalidState, st.State == scheduler.Failed, st.State == scheduler.Retrying && (st.Actual == nil || !isShared(k)):
+		case st.State == scheduler.InvalidState, st.State == scheduler.Failed, st.State == scheduler.Paused,
+			st.State == scheduler.Retrying && (st.Actual == nil || !isShared(k)):
 			return "", fmt.Errorf("%s is %s: %s", k, st.State, st.Reason)
 		case st.State != scheduler.Configured && waits == "":
 			waits = fmt.Sprintf("%s, which is %s: %s", k, st.State, st.Reason) + s.unread(ctx, st)

@@ -25,7 +25,7 @@ func (e *Engine) Fork(halt func() bool) *Engine {
 		return nil
 	}
 	f := New(e.Assessor.Fork(g, kinds, node), e.Set, history.None(), e.Now, func(time.Time) {}, func(slog.Level, string, ...any) {})
-	f.Seq, f.Began, f.stamp, f.judged, f.heldBacks, f.takenBack = e.Seq, e.Began, e.stamp, e.judged, e.heldBacks, maps.Clone(e.takenBack)
+	f.Seq, f.Began, f.stamp, f.heldBacks, f.takenBack = e.Seq, e.Began, e.stamp, e.heldBacks, maps.Clone(e.takenBack)
 	for k, waiting := range e.blocked {
 		f.blocked[k] = forked(waiting, node)
 	}
