@@ -165,12 +165,15 @@ func TestOwnerTakesBackOnce(t *testing.T) {
 		is("one taken back by the owner", 3, 2)
 		r.want("a/1 v1", "a/2 v1", "a/3 v1")
 
-		// While the owner's withdrawal waits to be done, the key is wanted again.
+		// What its owner takes back is not held any more, though it cannot be removed yet; then
+		// it is wanted again.
+		r.Submit(scheduler.Txn{Want: gone})
+		is("withdrawn by anybody once more", 4, 3)
 		order, err := schedulertest.ParseOrder("delete a/: fail")
 		r.check(err)
 		r.world.Order(order)
 		r.Submit(scheduler.Txn{ByOwner: true, Want: gone})
-		synctest.Wait()
+		is("taken back by the owner, and cannot go", 4, 0)
 		r.want("a/1 v1", "a/2 v1", "a/3 v1")
 		r.world.NoFaults()
 		synctest.Wait()
