@@ -70,6 +70,18 @@ func (o *Owner) Saw(own ...OwnLink) {
 	}, ids...)
 }
 
+// Made notes that the object of an entry was made: what stands at its place and says the same
+// is ours, even if others have changed its mark since.
+func (o *Owner) Made(id string) {
+	o.ledger.Amend(func(e Entry) (Entry, bool) {
+		if e.Identity != nil || e.Boot != o.boot {
+			return e, false
+		}
+		e.Identity = &Identity{}
+		return e, true
+	}, id)
+}
+
 // SawNamespace notes by which cookie a namespace that Plumb made is recognized.
 func (o *Owner) SawNamespace(id string, cookie uint64) {
 	if e, ok := o.Entry(id); !ok || cookie == 0 || e.Identity != nil && e.Identity.Cookie == cookie {

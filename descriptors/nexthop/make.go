@@ -136,6 +136,7 @@ func (d *nexthop) make(w *wish) error {
 	if err := d.Owner.Hit("nexthop/made"); err != nil {
 		return err
 	}
+	d.Owner.Made(string(w.key))
 	if w.missing != "" {
 		return scheduler.Blocked(w.missing, fmt.Errorf("the group works without %s, which is not there", w.missing))
 	}

@@ -16,7 +16,7 @@ import (
 
 // retrieve reads the nexthops that the ledger names.
 func (d *nexthop) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
-	dumps := owned.Dumps[byID]{Read: d.ours}
+	dumps, everyone := owned.Dumps[byID]{Read: d.ours}, owned.Dumps[byID]{Read: d.everyone}
 	return d.objects.Retrieve(ctx, s, func(e kernel.Entry) (*models.Nexthop, kernel.LinkRef, error) {
 		ref := kernel.LinkRef{NS: e.NS}
 		all, err := dumps.Of(e.NS)
@@ -24,6 +24,9 @@ func (d *nexthop) retrieve(ctx context.Context, s scope) iter.Seq2[found, error]
 			return nil, ref, fmt.Errorf("read the nexthops of its namespace: %w", err)
 		}
 		n, there := all[idOf(e)]
+		if !there {
+			n, there = d.mended(e, &everyone, s.ReadOnly)
+		}
 		h, _ := d.have.Get(e.NS, idOf(e))
 		if !there || h.there && h.key != scheduler.Key(e.ID) && d.isWanted(h.key) {
 			return nil, ref, kernel.ErrNotExist
@@ -52,6 +55,40 @@ func (d *nexthop) ours(ns kernel.NS) (byID, error) {
 		}
 	}
 	return ours, err
+}
+
+// everyone are all nexthops of a namespace.
+func (d *nexthop) everyone(ns kernel.NS) (byID, error) {
+	all, err := d.Kernel.Nexthops(ns)
+	list := byID{}
+	for _, n := range all {
+		list[n.ID] = n
+	}
+	return list, err
+}
+
+// mended is the nexthop that an entry says was made and whose protocol number others have
+// changed. Routes that lead through it stay: it gets its number back in place, unless the
+// reading is read-only. One that says something else than was made is another one.
+func (d *nexthop) mended(e kernel.Entry, everyone *owned.Dumps[byID], readOnly bool) (n kernel.Nexthop, ours bool) {
+	if e.Identity == nil {
+		return n, false
+	}
+	all, err := everyone.Of(e.NS)
+	n, there := all[idOf(e)]
+	like, invalid := models.DecodeValue[*models.Nexthop](e.Value)
+	if err != nil || !there || n.More || invalid != nil {
+		return n, false
+	}
+	found := d.value(kernel.LinkRef{NS: e.NS, Index: n.Index}, n, like)
+	if compare(scheduler.Key(e.ID), found, like).Change != scheduler.Same {
+		return n, false
+	}
+	n.Protocol = d.Owner.Protocol()
+	if !readOnly && d.Kernel.ReplaceNexthop(e.NS, n) != nil {
+		return n, false // the next reading tries again
+	}
+	return n, true
 }
 
 // value is a nexthop as a value, faithful to the kernel. The name of its namespace, which
