@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -98,7 +99,7 @@ func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer, cle
 	for _, k := range h.store.Doubted() {
 		h.store.Forget(k)
 	}
-	return h.lost.settle()
+	return cmp.Or(h.lost.settle(), forgetLabel(c))
 }
 
 // awaitNothing follows statuses until nothing of ours is left.

@@ -36,7 +36,7 @@ func (a *agent) wireCNI() {
 	log := a.log.With("part", "cni")
 	a.cni = &attacher{Queue: cni.Queue{Dir: a.config.RunDir}, Service: cni.NewService(a.sched, a.host.store, cniHost{a}, log)}
 	a.cni.Restore()
-	a.cni.server = cni.NewServer(a.cni.Service, cni.Options{Log: log, Stop: callsTime})
+	a.cni.server = cni.NewServer(a.cni.Service, cni.Options{Log: log, Stop: callsTime, Restored: a.surroundings.of("cni.sock")})
 	a.cni.say("not served yet")
 	if !a.host.kernel.attaches {
 		a.cni.off = true

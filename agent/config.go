@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"sort"
 	"strconv"
 	"strings"
@@ -240,7 +239,7 @@ func nearest(name string) string {
 const maxHistory = 1024
 
 func (c *Config) validate() error {
-	if !regexp.MustCompile(`^[a-zA-Z0-9._-]{1,63}$`).MatchString(c.Label) {
+	if !isLabel.MatchString(c.Label) {
 		return fmt.Errorf("label %q: want 1 to 63 letters, digits, dots, dashes or underscores; set it with --label", c.Label)
 	}
 	for name, dir := range map[string]*string{"run-dir": &c.RunDir, "state-dir": &c.StateDir} {

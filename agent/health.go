@@ -26,6 +26,7 @@ func (a *agent) health() []models.Health {
 	if damage := a.confirms.Damage(); damage != "" {
 		out = append(out, models.Health{Name: "confirm", State: "ok", Since: a.started, Reason: damage})
 	}
+	out = append(out, a.surroundings.health(a.started)...)
 	out = append(out, a.remoteHealth()...)
 	out = append(out, a.tracker.LabelHealth()...)
 	out = append(out, a.tracker.Health()...)

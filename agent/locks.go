@@ -99,7 +99,7 @@ func checkDirs(c Config) error {
 func ourFiles() private.Known {
 	return private.Known{
 		Files: []string{"ledger", "uuid", "agent.sock.lock", "etcd.sock.lock", "cni.sock.lock"},
-		More:  []string{"lock", "agent.sock", "etcd.sock", "cni.sock", "store", "store.json", "history", "history.1", "events", "events.1", confirm.FileName, freezeFile},
+		More:  []string{"lock", labelFile, "agent.sock", "etcd.sock", "cni.sock", "store", "store.json", "history", "history.1", "events", "events.1", confirm.FileName, freezeFile},
 		Dirs:  []string{"cni-queue", proxyDir, "etcd", "ipam", "cni", "lost+found"}, // the last where it is a file system of its own
 	}
 }

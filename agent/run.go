@@ -107,7 +107,7 @@ func (a *agent) stages() [][]component {
 		{{"attachments", a.keepAttached}, {"confirm", a.confirms.Run}},
 		{{"fleet", a.member.Run}},
 		calls,
-		{{"systemd", a.notify}, {"ready", a.tellReady}},
+		{{"systemd", a.notify}, {"ready", a.tellReady}, {"files", a.keepFiles}},
 	}
 }
 
@@ -168,7 +168,7 @@ func start(stage []component, failed chan<- error) (stop func()) {
 }
 
 func (a *agent) serve(ctx context.Context) error {
-	l, err := api.Listen(filepath.Join(a.config.RunDir, "agent.sock"), a.log)
+	l, err := api.Listen(filepath.Join(a.config.RunDir, "agent.sock"), a.log, a.surroundings.of("agent.sock"))
 	if err != nil {
 		return err
 	}

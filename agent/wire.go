@@ -86,7 +86,10 @@ func openHost(c Config, open func(Config) (*ground, error), log *slog.Logger) (*
 		return nil, err
 	}
 	h := &host{kernel: k, log: log}
-	if h.locks, err = takeLocks(c, k.labels, log); err != nil {
+	if h.locks, err = takeLocks(c, k.labels, log); err == nil {
+		err = keepLabel(c)
+	}
+	if err != nil {
 		h.close()
 		return nil, err
 	}
@@ -372,7 +375,9 @@ type agent struct {
 	member   *member.Member
 	gate     *access.Gate  // nil without --listen
 	serves   chan struct{} // closed once the API listens
-	started  time.Time
+	// surroundings is what somebody removed from the directories.
+	surroundings *surroundings
+	started      time.Time
 	// historyLost is why the history is in memory only, if it could not be opened.
 	historyLost error
 
@@ -385,7 +390,7 @@ type agent struct {
 func wire(c Config, open func(Config) (*ground, error), out slog.Handler) (_ *agent, err error) {
 	kept, levels := new(recent), c.Levels()
 	log := slog.New(levels.Handler(kept.beside(out)))
-	a := &agent{config: c, log: log, levels: levels, recent: kept, serves: make(chan struct{}), started: time.Now()}
+	a := &agent{config: c, log: log, levels: levels, recent: kept, serves: make(chan struct{}), surroundings: newSurroundings(log), started: time.Now()}
 	if a.gate, err = a.openGate(); err != nil {
 		return nil, err
 	}

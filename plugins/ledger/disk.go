@@ -24,6 +24,8 @@ type disk interface {
 	resume(last int) error
 	// aside keeps a copy of a damaged file and returns its name.
 	aside(p []byte) (string, error)
+	// stands reports whether the name still leads to the file that is written.
+	stands() bool
 	close() error
 }
 
@@ -124,6 +126,18 @@ func (d *fileDisk) replace(lines []byte) error {
 	}
 	d.file, d.size = file, len(lines)
 	return nil
+}
+
+func (d *fileDisk) stands() bool {
+	if d.file == nil {
+		return false
+	}
+	open, err := d.file.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(d.path())
+	return err == nil && os.SameFile(open, named)
 }
 
 // aside numbers the copies; old ones are kept, since each is evidence.

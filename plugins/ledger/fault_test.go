@@ -81,6 +81,7 @@ func (d *memDisk) resume(last int) error {
 
 func (d *memDisk) aside([]byte) (string, error) { return "aside", d.check("aside") }
 func (d *memDisk) close() error                 { return nil }
+func (d *memDisk) stands() bool                 { return true }
 
 func openMem(t *testing.T, d *memDisk) *Ledger {
 	t.Helper()

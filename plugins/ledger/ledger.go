@@ -155,8 +155,9 @@ func (l *Ledger) write(b *batch) {
 	l.pending = nil
 	l.mu.Unlock()
 
+	anew = anew || !l.disk.stands() // what is written to a file that was removed is lost
 	err := error(nil)
-	if !anew {
+	if !anew && len(text) > 0 {
 		if err = l.disk.write(text); err == nil {
 			err = l.disk.sync()
 		}
@@ -268,6 +269,23 @@ func (l *Ledger) Amend(alter func(kernel.Entry) (kernel.Entry, bool), ids ...str
 	if l.idle() {
 		l.writePending()
 	}
+}
+
+// Ensure writes all entries anew if somebody has removed or replaced the file. It writes nothing
+// otherwise.
+func (l *Ledger) Ensure() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	b, leads := l.batch()
+	l.mu.Unlock()
+	if leads {
+		l.write(b)
+	}
+	<-b.done
+	return b.err
 }
 
 // Remove forgets entries. The lines are written but not waited for: after a

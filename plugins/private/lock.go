@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -77,6 +78,9 @@ func holder(f *os.File) int {
 	return pid
 }
 
+// Path returns the name of the file.
+func (l *Lock) Path() string { return l.file.Name() }
+
 // stands reports whether the name of the file still leads to what is locked.
 func (l *Lock) stands() bool {
 	held, err := l.file.Stat()
@@ -85,6 +89,25 @@ func (l *Lock) stands() bool {
 	}
 	named, err := os.Lstat(l.file.Name())
 	return err == nil && os.SameFile(held, named)
+}
+
+// Ensure takes the lock again if somebody removed or replaced its file: until then another process
+// could take it. It reports whether that was necessary; a *Held error says that it came too late.
+func (l *Lock) Ensure() (again bool, err error) {
+	if l.stands() {
+		return false, nil
+	}
+	path := l.file.Name()
+	if err := Make(filepath.Dir(path)); err != nil {
+		return false, err
+	}
+	next, err := Take(path)
+	if err != nil {
+		return false, err
+	}
+	l.file.Close()
+	l.file = next.file
+	return true, nil
 }
 
 // Release ends the lock. The file stays, so that nobody locks a name that is gone.

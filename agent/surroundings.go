@@ -1,0 +1,209 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/ledger"
+	"github.com/plumb-net/plumb/plugins/private"
+)
+
+// labelFile holds, in the state directory, the label of the agent whose state it is.
+const labelFile = "label"
+
+// maxLabel bounds that file, in bytes.
+const maxLabel = 1 << 10
+
+var isLabel = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,63}$`)
+
+// keepLabel refuses a state directory of another label: its ledger, its objects and its intent are
+// of that label, and to an agent with this one they would be somebody else's. A host that was
+// renamed has another default label.
+func keepLabel(c Config) error {
+	path := filepath.Join(c.StateDir, labelFile)
+	text, err := private.ReadFile(path, maxLabel)
+	if errors.Is(err, fs.ErrNotExist) {
+		return private.WriteFile(path, []byte(c.Label+"\n"))
+	}
+	if err != nil {
+		return fmt.Errorf("label of the state directory: %w", err)
+	}
+	switch label := strings.TrimSpace(string(text)); {
+	case !isLabel.MatchString(label):
+		return fmt.Errorf("label of the state directory: %s is damaged; remove it, and start with the label that the agent had, by --label", path)
+	case label != c.Label:
+		return fmt.Errorf(`the state directory %s is of the label %q, and this agent has the label %q, which is the name of the host unless it is set. Start it with --label %s, `+
+			`or with another --state-dir. To change the label, first run "plumb-agent cleanup --label %s", which removes what was made and forgets the label; intent stays in etcd below /plumb/%s/`,
+			c.StateDir, label, c.Label, label, label, label)
+	}
+	return nil
+}
+
+// forgetLabel makes a state directory one of no label, after a cleanup.
+func forgetLabel(c Config) error {
+	err := os.Remove(filepath.Join(c.StateDir, labelFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// surroundings is what somebody removed from the directories of a running agent.
+type surroundings struct {
+	log *slog.Logger
+	mu  sync.Mutex // guards all below
+	// restored is when each was last created again, and missing why it was not.
+	restored map[string]time.Time
+	missing  map[string]error
+}
+
+func newSurroundings(log *slog.Logger) *surroundings {
+	return &surroundings{log: log, restored: map[string]time.Time{}, missing: map[string]error{}}
+}
+
+// of returns a function that notes that a file was removed and created again, or why that failed.
+func (s *surroundings) of(name string) func(error) {
+	return func(err error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err != nil {
+			if before := s.missing[name]; before == nil || before.Error() != err.Error() {
+				s.log.Error("file of the agent removed, not created again", "file", name, "error", err)
+			}
+			s.missing[name] = err
+			return
+		}
+		delete(s.missing, name)
+		s.restored[name] = time.Now()
+		s.log.Warn("file of the agent removed, created again", "file", name)
+	}
+}
+
+// checkEvery is how often the files of the state directory are looked for. Sockets look after
+// themselves.
+const checkEvery = 2 * time.Second
+
+// keepFiles looks whether somebody has removed files of the state directory, and creates them again
+// from what is in memory. It returns an error if another agent has taken a lock meanwhile.
+func (a *agent) keepFiles(ctx context.Context) error {
+	kept, err := a.readKept()
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if err := a.checkFiles(kept); err != nil {
+			return err
+		}
+	}
+}
+
+// readKept reads the small files of the state directory that are written once.
+func (a *agent) readKept() (map[string][]byte, error) {
+	kept := map[string][]byte{}
+	for _, name := range []string{labelFile, "uuid"} {
+		text, err := private.ReadFile(filepath.Join(a.config.StateDir, name), maxLabel)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it is not written yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		kept[name] = text
+	}
+	return kept, nil
+}
+
+func (a *agent) checkFiles(kept map[string][]byte) error {
+	for _, l := range a.host.locks.held {
+		again, err := l.Ensure()
+		var held *private.Held
+		switch {
+		case errors.As(err, &held):
+			return fmt.Errorf("the lock of the agent was removed while it ran, and another agent has it now: %w", err)
+		case again || err != nil:
+			a.surroundings.of(l.Path())(err)
+		}
+	}
+	for name, text := range kept {
+		if path := filepath.Join(a.config.StateDir, name); isGone(path) {
+			a.surroundings.of(name)(private.WriteFile(path, text))
+		}
+	}
+	for name, l := range map[string]*ledger.Ledger{ledgerFile: a.host.ledger, givenFile: a.host.given, attachedFile: a.host.attached} {
+		if gone := isGone(filepath.Join(a.config.StateDir, name)); gone {
+			a.surroundings.of(name)(l.Ensure())
+		}
+	}
+	if a.config.Etcd == nil {
+		switch gone := isGone(filepath.Join(a.config.StateDir, "etcd")); {
+		case gone:
+			a.surroundings.lose("etcd", errors.New(`the data of the embedded etcd was removed, and is lost when the agent ends; keep it with "agentctl kv list" before that`))
+		default:
+			a.surroundings.find("etcd")
+		}
+	}
+	return nil
+}
+
+func isGone(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// lose notes that something cannot be created again, and logs that once.
+func (s *surroundings) lose(name string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.missing[name] == nil {
+		s.log.Error("file of the agent removed, not created again", "file", name, "error", err)
+	}
+	s.missing[name] = err
+}
+
+// find notes that something is there.
+func (s *surroundings) find(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.missing, name)
+}
+
+// health returns a part only if something was removed.
+func (s *surroundings) health(started time.Time) []models.Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.missing)+len(s.restored) == 0 {
+		return nil
+	}
+	h := models.Health{Name: "directories", State: "ok", Since: started}
+	var missing, restored []string
+	for _, name := range slices.Sorted(maps.Keys(s.missing)) {
+		missing = append(missing, fmt.Sprintf("%s was removed and cannot be created again: %v", name, s.missing[name]))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.restored)) {
+		restored = append(restored, fmt.Sprintf("%s was removed by another process and created again at %s", name, s.restored[name].UTC().Format(time.RFC3339)))
+	}
+	if len(missing) > 0 {
+		h.State = "degraded"
+	}
+	h.Reason = strings.Join(append(missing, restored...), "; ")
+	return []models.Health{h}
+}
