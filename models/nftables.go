@@ -1,7 +1,9 @@
 package models
 
 import (
+	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,8 +24,9 @@ const (
 	maxNftRule = 4096
 )
 
-// ruleClaim stands in a rule or element for the address that an ipclaim holds.
-var ruleClaim = regexp.MustCompile(`<` + ClaimPrefix + `([^<>]*)>`)
+// ruleClaim stands in a rule or element for the address that an ipclaim holds; behind 0x for that
+// as a number, as what is compared with raw payload needs it.
+var ruleClaim = regexp.MustCompile(`(0x)?<` + ClaimPrefix + `([^<>]*)>`)
 
 // EffectiveFamily is the family of the table: family, default inet.
 func (x *Nftables) EffectiveFamily() string { return orDefault(x.GetFamily(), "inet") }
@@ -58,7 +61,7 @@ func (x *Nftables) Claims() (claims []string) {
 	for _, list := range x.texts() {
 		for _, text := range list {
 			for _, m := range ruleClaim.FindAllStringSubmatch(text, -1) {
-				claims = append(claims, m[1])
+				claims = append(claims, m[2])
 			}
 		}
 	}
@@ -73,7 +76,12 @@ func (x *Nftables) Claimed(address func(claim string) string) *Nftables {
 	for _, list := range x.texts() {
 		for i, text := range list {
 			list[i] = ruleClaim.ReplaceAllStringFunc(text, func(name string) string {
-				return orDefault(address(ruleClaim.FindStringSubmatch(name)[1]), name)
+				m := ruleClaim.FindStringSubmatch(name)
+				held := address(m[2])
+				if a, err := netip.ParseAddr(held); err == nil && m[1] != "" {
+					held = "0x" + hex.EncodeToString(a.AsSlice())
+				}
+				return orDefault(held, name)
 			})
 		}
 	}
@@ -228,7 +236,7 @@ func checkStatement(text, what, ends string) string {
 		return "has braces that do not match"
 	}
 	for _, m := range ruleClaim.FindAllStringSubmatch(text, -1) {
-		if err := CheckName(m[1]); err != nil {
+		if err := CheckName(m[2]); err != nil {
 			return fmt.Sprintf("%s: %v", m[0], err)
 		}
 	}

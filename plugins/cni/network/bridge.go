@@ -25,5 +25,8 @@ func (n *Network) addBridge(name string) {
 // bridged lays the cable of a container to the bridge, by which it reaches the rest.
 func (n Network) bridged(inside string, list []address, out *models.Interface) ([]Want, *spec.Error) {
 	out.Master = n.Name
+	if n.guards.isolated {
+		out.BridgePort = &models.BridgePort{Isolated: true}
+	}
 	return n.waysOut(inside, list, func(address, *models.Route) {})
 }

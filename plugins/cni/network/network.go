@@ -26,8 +26,9 @@ type Network struct {
 	Subnets []Subnet
 	Shared  []Want // what the network itself wants
 
-	mtu  uint32
-	ways ways
+	mtu    uint32
+	ways   ways
+	guards guards
 	// Of a network whose addresses another plugin gives:
 	given  []netip.Prefix // the address of each subnet
 	routes []spec.Route
@@ -47,7 +48,7 @@ type Subnet struct {
 // New is the network of a configuration, with the ippools of operators that it names, or
 // with what the plugin has given that it names for addresses.
 func New(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Result) (Network, *spec.Error) {
-	n := Network{Name: SharedName(conf.Name), Mode: cmp.Or(conf.Mode, ModeBridge), Bridge: conf.Bridge, Masked: conf.Masquerade, Forward: conf.Forward, mtu: conf.MTU, ways: waysOf(conf)}
+	n := Network{Name: SharedName(conf.Name), Mode: cmp.Or(conf.Mode, ModeBridge), Bridge: conf.Bridge, Masked: conf.Masquerade, Forward: conf.Forward, mtu: conf.MTU, ways: waysOf(conf), guards: guardsOf(conf)}
 	if n.Mode == ModeIntent { // and nobody has wanted anything
 		n.Mode = ModeBridge
 	}

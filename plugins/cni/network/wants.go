@@ -57,6 +57,7 @@ func (n Network) Attach(e Endpoint) ([]Want, *spec.Error) {
 	wants = append(wants, Want{models.InterfaceKey(inside), in}, Want{models.InterfaceKey(outside), out})
 	wants = append(wants, routes...)
 	wants = append(wants, e.settings(inside)...)
+	wants = append(wants, n.sources(id, out.HostName, in.MacAddress, list)...)
 	wants = append(wants, n.ports(id, outside, list, rt.Ports)...)
 	return wants, check(wants)
 }

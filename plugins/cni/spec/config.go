@@ -46,6 +46,12 @@ type Config struct {
 	Routes []Way  `json:"routes"`
 	Metric uint32 `json:"metric"`
 	Table  uint32 `json:"table"`
+	// PortIsolation keeps containers of the bridge from reaching each other by it.
+	PortIsolation bool `json:"portIsolation"`
+	// MacSpoofChk drops what a container sends from another hardware address than its own,
+	// IPSpoofChk also what it sends from, or announces, another IP address.
+	MacSpoofChk bool `json:"macspoofchk"`
+	IPSpoofChk  bool `json:"ipspoofchk"`
 	// Sysctl are settings of the container's network; IFNAME stands for its interface.
 	Sysctl map[string]string `json:"sysctl"`
 
@@ -194,6 +200,10 @@ func (c *Config) check(command string) *Error {
 		return bad("ipam: in mode intent the addresses are the operator's")
 	case linkNameError(c.Bridge) != "":
 		return bad("bridge: %q %s", c.Bridge, linkNameError(c.Bridge))
+	case c.PortIsolation && c.Mode == "routed":
+		return bad("portIsolation: in mode routed there is no bridge; containers reach each other by the host alone")
+	case (c.PortIsolation || c.MacSpoofChk || c.IPSpoofChk) && c.Mode == "intent":
+		return bad("portIsolation, macspoofchk, ipspoofchk: in mode intent the operator writes them, as bridge_port.isolated and values of the kind nftables")
 	case c.DefaultRoute != "" && c.DefaultRoute != "yes" && c.DefaultRoute != "no" && c.DefaultRoute != "auto":
 		return bad("default_route: %q is none of yes, no, auto", c.DefaultRoute)
 	}
