@@ -168,6 +168,35 @@ func TestFound(t *testing.T) {
 	}
 }
 
+// TestFoundContradicts: the ledger is older than the objects that use its claims. What they have
+// stays theirs, also over another start, and what they had before is free.
+func TestFoundContradicts(t *testing.T) {
+	ledger := &kernel.MemLedger{}
+	must(t, ledger.Add(
+		kernel.Entry{ID: "ippool/blue", Value: models.Encode(&models.IPPool{Network: "10.0.0.0/29", Gateway: "10.0.0.1"})},
+		kernel.Entry{ID: "ipaddress/blue/10.0.0.2", Value: []byte(`{"claim":"web"}`)},
+		kernel.Entry{ID: "ipaddress/blue/10.0.0.3", Value: []byte(`{"claim":"gone"}`)},
+		kernel.Entry{ID: "ipaddress/blue/10.0.0.4", Value: []byte(`{"claim":"same"}`)}))
+	b := open(t, ledger)
+	sure := func(claim, addr string) ipam.Taken {
+		return ipam.Taken{Claim: claim, Addr: netip.MustParseAddr(addr), Sure: true}
+	}
+	if n := b.Found([]ipam.Taken{sure("web", "10.0.0.3"), sure("same", "10.0.0.4"), sure("new", "10.0.0.6")}); n != 2 {
+		t.Errorf("%d were missing", n)
+	}
+	for range 2 {
+		for claim, want := range map[string]string{"web": "10.0.0.3/29", "same": "10.0.0.4/29", "new": "10.0.0.6/29"} {
+			if h, err := ipam.Claims(b).Create(t.Context(), scheduler.Key("ipclaim/"+claim), &models.IPClaim{Pool: "blue"}); err != nil || h.Address.String() != want {
+				t.Errorf("%s has %v, %v, want %s", claim, h.Address, err, want)
+			}
+		}
+		if user := b.User("blue", netip.MustParseAddr("10.0.0.2")); user != "" {
+			t.Errorf("10.0.0.2 is still used by %s", user)
+		}
+		b = open(t, ledger)
+	}
+}
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -15,19 +15,27 @@ type Taken struct {
 	// Claim is who holds it, "" if nobody knows.
 	Claim string
 	Addr  netip.Addr
+	// Sure: the object that uses the claim exists and has the address. It counts even if the
+	// ledger says otherwise, which may be older than the object.
+	Sure bool
 }
 
 // foundClaim stands for the claim of an address of which nobody knows whose it is.
 func foundClaim(a netip.Addr) string { return "found:" + a.String() }
 
 // Found says that addresses are in use. Each counts as taken in the pool that has it,
-// now or once that pool is there, unless the book knows better: what it says of a
-// claim, or of an address, stays. So nobody else is given them, and who holds them
+// now or once that pool is there. What the book says of a claim, or of an address, stays,
+// unless it contradicts one that is sure. So nobody else is given them, and who holds them
 // keeps them. It returns how many the book did not have. It is for the start, before
 // anything is asked of the book.
 func (b *Book) Found(list []Taken) (missing int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for _, t := range list {
+		if t.Sure {
+			b.correct(t)
+		}
+	}
 	for _, t := range list {
 		if !b.knows(t) {
 			b.awaits = append(b.awaits, t)
@@ -38,6 +46,33 @@ func (b *Book) Found(list []Taken) (missing int) {
 		b.takeFound(name)
 	}
 	return missing
+}
+
+// correct removes entries that contradict an address that is sure: another address of the claim,
+// and another claim of the address. The lock is held.
+func (b *Book) correct(t Taken) {
+	pools := slices.Sorted(maps.Keys(b.pools))
+	if name, uses := b.where[t.Claim]; uses {
+		if a, _ := b.pools[name].Used(t.Claim); a.Addr() == t.Addr {
+			return
+		}
+		b.expunge(t.Claim)
+		pools = []string{name}
+	}
+	for _, name := range pools {
+		if user := b.pools[name].User(t.Addr); user != "" {
+			b.expunge(user)
+		}
+	}
+}
+
+// expunge removes the entry of a claim that does not use its address. The lock is held.
+func (b *Book) expunge(claim string) {
+	name := b.where[claim]
+	delete(b.where, claim)
+	if a, uses := b.pools[name].Free(claim); uses {
+		b.ledger.Remove(addressID(name, a))
+	}
 }
 
 // knows reports whether the book has the claim, or the address, or another that was found.
