@@ -37,13 +37,17 @@ func (h *host) survey(c Config, found map[string]ledger.Found, log *slog.Logger)
 			return err
 		}
 	}
+	lost := h.lost.String() != ""
+	if lost {
+		openAllNamespaces(h.kernel, c)
+		h.compareRecords(log)
+	}
 	var taken []ipam.Taken
 	for _, held := range h.store.Held() {
-		taken = append(taken, ipam.Taken(held))
+		taken = append(taken, ipam.Taken{Claim: held.Claim, Addr: held.Addr, Sure: lost})
 	}
 	taken = append(taken, h.recordedAddresses()...)
-	if h.lost.String() != "" {
-		openAllNamespaces(h.kernel, c)
+	if lost {
 		taken = append(taken, h.markedAddresses()...)
 	}
 	if n := h.book.Found(taken); n > 0 {
@@ -120,6 +124,48 @@ func (h *host) marked(k kernel.Kernel) (list []markedLink) {
 	return list
 }
 
+// compareRecords compares the records of attachments with the links in their namespaces, since
+// the records may be older. A record whose link does not exist is removed: the container was
+// detached since. One whose link has other addresses is not believed: the container was attached
+// anew since, and keeps what it has.
+func (h *host) compareRecords(log *slog.Logger) {
+	links := map[string]markedLink{}
+	for _, l := range h.marked(h.kernel) {
+		if _, inside := cni.LinkOf(l.key, 0); inside {
+			links[l.key] = l
+		}
+	}
+	open := map[uint64]bool{}
+	for _, ns := range h.kernel.InUse() {
+		open[uint64(ns)] = true
+	}
+	detached, changed := h.store.Compare(func(link string, inode uint64) (addresses []netip.Addr, state cni.Seen) {
+		l, there := links[link]
+		switch {
+		case !open[inode]:
+			return nil, cni.Unknown
+		case !there || uint64(l.NS) != inode:
+			return nil, cni.Absent
+		}
+		list, err := h.kernel.Addresses(l.NS, l.Index)
+		if err != nil {
+			return nil, cni.Unknown
+		}
+		for _, a := range list {
+			if !a.Kernel {
+				addresses = append(addresses, a.Prefix.Addr())
+			}
+		}
+		return addresses, cni.Present
+	})
+	for _, k := range detached {
+		log.Warn("the record of an attachment without a link is removed", "attachment", k.String())
+	}
+	for _, k := range changed {
+		log.Warn("the record of an attachment contradicts its link and is not used", "attachment", k.String())
+	}
+}
+
 // recordedAddresses are those that the ledger of objects names with the claim that
 // holds them.
 func (h *host) recordedAddresses() (list []ipam.Taken) {
@@ -150,7 +196,9 @@ func (h *host) markedAddresses() (list []ipam.Taken) {
 			}
 			t := ipam.Taken{Addr: a.Prefix.Addr()}
 			if claim, inside := cni.LinkOf(l.key, n); inside {
-				t.Claim = claim
+				if p, uses := h.book.Prefix(claim); !uses || p.Addr() == t.Addr {
+					t.Claim = claim // else the book is wrong about one of them
+				}
 			}
 			list = append(list, t)
 			n++

@@ -98,10 +98,15 @@ func openHost(c Config, open func(Config) (*ground, error), log *slog.Logger) (*
 
 // read reads what is known of our own in the kernel.
 func (h *host) read(c Config, log *slog.Logger) (err error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return fmt.Errorf("boot id: %w", err)
+	}
+	h.boot = strings.TrimSpace(string(boot))
 	h.lost = openLosses(c.StateDir)
 	found := map[string]ledger.Found{}
 	for file, at := range map[string]**ledger.Ledger{ledgerFile: &h.ledger, givenFile: &h.given, attachedFile: &h.attached} {
-		if *at, found[file], err = openLedger(c.StateDir, file, h.lost, log); err != nil {
+		if *at, found[file], err = h.openLedger(c, file, log); err != nil {
 			return err
 		}
 	}
@@ -111,11 +116,6 @@ func (h *host) read(c Config, log *slog.Logger) (err error) {
 	if err := h.unreadable(unread, log); err != nil {
 		return err
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return fmt.Errorf("boot id: %w", err)
-	}
-	h.boot = strings.TrimSpace(string(boot))
 	h.owner = kernel.NewOwner(c.Label, h.boot, h.ledger, failpoint())
 	h.forgetOldBoots(log)
 	return h.survey(c, found, log)
@@ -145,18 +145,20 @@ func (h *host) proxyFigures() map[string]kernel.ProxyFigures {
 	return all
 }
 
-// openLedger opens one of the ledgers. That it is damaged is noted before it is written
-// anew.
-func openLedger(dir, file string, lost *losses, log *slog.Logger) (*ledger.Ledger, ledger.Found, error) {
-	path := filepath.Dir(filepath.Join(dir, file))
+// openLedger opens one of the ledgers. That it is damaged or stale is noted before it is written
+// anew. Its witness is in the run directory, which a restored state directory does not bring.
+func (h *host) openLedger(c Config, file string, log *slog.Logger) (*ledger.Ledger, ledger.Found, error) {
+	path := filepath.Dir(filepath.Join(c.StateDir, file))
 	if err := private.Make(path); err != nil {
 		return nil, ledger.Found{}, err
 	}
-	l, found, err := ledger.Open(path, func(f ledger.Found) error {
+	return ledger.Open(path, ledger.WitnessOf(c.RunDir, file, h.boot), func(f ledger.Found) error {
+		if f.Stale {
+			f.Damage = "it is not the file that the last run of this boot wrote, but an older or another one"
+		}
 		log.Warn("a ledger is damaged", "file", file, "detail", f.Damage, "copy", f.Aside)
-		return lost.add(file, f.Damage, f.Aside)
+		return h.lost.add(file, f.Damage, f.Aside)
 	})
-	return l, found, err
 }
 
 // unreadable notes the entries that this release cannot read. They stay where they are.

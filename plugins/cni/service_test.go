@@ -116,7 +116,7 @@ func (n *node) start() {
 	if n.host.forgot != "" {
 		store.Doubt()
 		for _, h := range store.Held() {
-			taken = append(taken, ipam.Taken(h))
+			taken = append(taken, ipam.Taken{Claim: h.Claim, Addr: h.Addr})
 		}
 	} else if len(unread) > 0 {
 		n.t.Fatal(unread)

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
 
@@ -143,6 +146,40 @@ func (s *Store) Doubt() {
 			s.doubt(a)
 		}
 	}
+}
+
+// Seen is what the kernel shows of the link of an attachment.
+type Seen int
+
+const (
+	Unknown Seen = iota // its namespace cannot be read
+	Absent
+	Present
+)
+
+// Compare compares the records of attachments with what the kernel shows of their links in the
+// containers: see is called with the key and the namespace of each. Records of absent links are
+// removed, those of links with other addresses are not believed; both are returned.
+func (s *Store) Compare(see func(link string, inode uint64) ([]netip.Addr, Seen)) (detached, changed []Key) {
+	for _, a := range s.Of("") {
+		if a.Phase != Added || a.Pod != "" || a.Result == nil {
+			continue
+		}
+		got, seen := see(models.InterfaceKey(network.SharedName(a.Key.Network)+":"+a.Key.id()), a.Inode)
+		switch {
+		case seen == Absent:
+			s.Forget(a.Key)
+			detached = append(detached, a.Key)
+		case seen == Present && !slices.Equal(sorted(got), sorted(a.addresses())):
+			s.doubt(a)
+			changed = append(changed, a.Key)
+		}
+	}
+	return detached, changed
+}
+
+func sorted(list []netip.Addr) []netip.Addr {
+	return slices.SortedFunc(slices.Values(list), netip.Addr.Compare)
 }
 
 func (s *Store) doubt(a Attachment) {

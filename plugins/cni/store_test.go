@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 
 func openStore(t *testing.T, dir string) (*cni.Store, *ledger.Ledger) {
 	t.Helper()
-	l, found, err := ledger.Open(dir, nil)
+	l, found, err := ledger.Open(dir, ledger.Witness{}, nil)
 	if err != nil || found.Damage != "" {
 		t.Fatal(err, found.Damage)
 	}
@@ -166,4 +167,38 @@ func (d *fullDisk) Add(entries ...kernel.Entry) error {
 		return errors.New("no space left on device")
 	}
 	return d.MemLedger.Add(entries...)
+}
+
+// TestCompare: a record whose link does not exist is removed, one whose link has other addresses
+// is not used, and one that cannot be compared stays.
+func TestCompare(t *testing.T) {
+	store, _ := cni.OpenStore(&kernel.MemLedger{})
+	zero := 0
+	for inode, container := range []string{"same", "unread", "gone", "changed", "fewer"} {
+		k := cni.Key{Network: "blue", ContainerID: container, IfName: "eth0"}
+		must(t, store.Begin(cni.Attachment{Key: k, Netns: "/n", Inode: uint64(inode)}))
+		must(t, store.Commit(k, spec.Result{Interfaces: []spec.Interface{{Name: "eth0", Sandbox: "/n"}},
+			IPs: []spec.IP{{Interface: &zero, Address: "10.62.0.2/24"}, {Interface: &zero, Address: "fd62::2/64"}}}))
+	}
+	both := []netip.Addr{netip.MustParseAddr("fd62::2"), netip.MustParseAddr("10.62.0.2")}
+	detached, changed := store.Compare(func(link string, inode uint64) ([]netip.Addr, cni.Seen) {
+		if !strings.HasPrefix(link, "interface/cni:blue:") {
+			t.Errorf("link %s", link)
+		}
+		switch inode {
+		case 0:
+			return both, cni.Present
+		case 1:
+			return nil, cni.Unknown
+		case 2:
+			return nil, cni.Absent
+		case 3:
+			return []netip.Addr{both[0], netip.MustParseAddr("10.62.0.3")}, cni.Present
+		}
+		return both[:1], cni.Present
+	})
+	if got := fmt.Sprint(detached, changed, store.Doubted(), len(store.Of(""))); got !=
+		"[blue/gone/eth0] [blue/changed/eth0 blue/fewer/eth0] [blue/changed/eth0 blue/fewer/eth0] 2" {
+		t.Error(got)
+	}
 }

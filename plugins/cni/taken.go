@@ -35,16 +35,23 @@ func (a Attachment) held() (list []Held) {
 			claims[claim] = true
 		}
 	}
-	n := 0
+	for _, addr := range a.addresses() {
+		if claim := network.Numbered(name, len(list)); claims[claim] {
+			list = append(list, Held{claim, addr})
+		}
+	}
+	return list
+}
+
+// addresses are those of the interface that the runtime asked for, as the ADD was answered.
+func (a Attachment) addresses() (list []netip.Addr) {
 	for _, ip := range a.Result.IPs {
 		if ip.Interface == nil || *ip.Interface < 0 || *ip.Interface >= len(a.Result.Interfaces) {
 			continue
 		}
 		at := a.Result.Interfaces[*ip.Interface]
-		p, err := netip.ParsePrefix(ip.Address)
-		if claim := network.Numbered(name, n); err == nil && at.Name == a.Key.IfName && at.Sandbox == a.Netns && claims[claim] {
-			list = append(list, Held{claim, p.Addr()})
-			n++
+		if p, err := netip.ParsePrefix(ip.Address); err == nil && at.Name == a.Key.IfName && at.Sandbox == a.Netns {
+			list = append(list, p.Addr())
 		}
 	}
 	return list

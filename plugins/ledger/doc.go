@@ -26,4 +26,7 @@
 // be read are damage: the other lines count, a copy of the file is kept aside before it
 // is written anew, and the caller is told, since nobody knows what the missing lines
 // said. See [Found].
+//
+// An older copy of the file is whole as well. A [Witness] outside of its directory tells it from
+// the file that was written last.
 package ledger

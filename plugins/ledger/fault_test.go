@@ -85,7 +85,7 @@ func (d *memDisk) stands() bool                 { return true }
 
 func openMem(t *testing.T, d *memDisk) *Ledger {
 	t.Helper()
-	l, found, err := open(d, nil)
+	l, found, err := open(d, Witness{}, nil)
 	if err != nil || found.Damage != "" {
 		t.Fatalf("open: %v, %q", err, found.Damage)
 	}
@@ -140,7 +140,7 @@ func TestFaults(t *testing.T) {
 func (d *memDisk) checkDurable(t *testing.T, when string, told map[string]bool) {
 	t.Helper()
 	after := &memDisk{file: append([]byte(nil), d.durable...)}
-	l, found, err := open(after, nil)
+	l, found, err := open(after, Witness{}, nil)
 	if err != nil || found.Damage != "" {
 		t.Fatalf("%s: %v, %q", when, err, found.Damage)
 	}
@@ -234,7 +234,7 @@ func TestOpenFaults(t *testing.T) {
 			}
 			return nil
 		}
-		if _, _, err := open(d, nil); !errors.Is(err, errDisk) {
+		if _, _, err := open(d, Witness{}, nil); !errors.Is(err, errDisk) {
 			t.Errorf("%s fails: got %v", op, err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // written and read again, and a file that is said to be whole holds what was written.
 func FuzzOpen(f *testing.F) {
 	d := &memDisk{}
-	l, _, err := open(d, nil)
+	l, _, err := open(d, Witness{}, nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		d := &memDisk{file: slices.Clone(text)}
-		l, found, err := open(d, func(Found) error { return nil })
+		l, found, err := open(d, Witness{}, func(Found) error { return nil })
 		if err != nil {
 			return // of a later release: it is left alone
 		}
@@ -41,7 +41,7 @@ func FuzzOpen(f *testing.F) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		again, now, err := open(&memDisk{file: d.file}, func(Found) error { return nil })
+		again, now, err := open(&memDisk{file: d.file}, Witness{}, func(Found) error { return nil })
 		if err != nil || now.Damage != "" {
 			t.Fatalf("what was written is %v %q; it was %q", err, now.Damage, found.Damage)
 		}

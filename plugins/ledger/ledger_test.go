@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func mustOpen(t testing.TB, dir string) *Ledger {
 	t.Helper()
-	l, found, err := Open(dir, nil)
+	l, found, err := Open(dir, Witness{}, nil)
 	if err != nil || found.Damage != "" {
 		t.Fatalf("open: %v, damage %q", err, found.Damage)
 	}
@@ -119,10 +119,10 @@ func TestOpenRefusesNewerFormat(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, fileName), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Open(dir, nil); err == nil || !strings.Contains(err.Error(), "format 3") {
+	if _, _, err := Open(dir, Witness{}, nil); err == nil || !strings.Contains(err.Error(), "format 3") {
 		t.Errorf("got %v", err)
 	}
-	l, found, err := Open(filepath.Join(dir, "missing"), nil)
+	l, found, err := Open(filepath.Join(dir, "missing"), Witness{}, nil)
 	if err != nil || !found.Missing || l.Broken() == nil {
 		t.Errorf("a missing directory: %v, %v", found, err)
 	}
@@ -178,7 +178,7 @@ func TestCrash(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(cut, fileName+".new"), text[:n/2], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l, found, err := Open(cut, nil)
+		l, found, err := Open(cut, Witness{}, nil)
 		if err != nil || (found.Damage == "") != (n == len(text)) {
 			t.Fatalf("cut at %d: %v, damage %q", n, err, found.Damage)
 		}
@@ -250,7 +250,7 @@ func TestKilledInAWrite(t *testing.T) {
 		if i == len(f.states)-1 {
 			want = "a=1 b=2 c=2"
 		}
-		l, found, err := Open(dir, nil)
+		l, found, err := Open(dir, Witness{}, nil)
 		if err != nil || found.Damage != "" {
 			t.Fatalf("state %d: %v, damage %q\n%s", i, err, found.Damage, state)
 		}
@@ -269,7 +269,7 @@ func TestCutFirstFile(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, fileName), line[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l, found, err := Open(dir, nil)
+		l, found, err := Open(dir, Witness{}, nil)
 		if err != nil || !strings.Contains(found.Damage, "cut") {
 			t.Fatalf("%d bytes: %v, damage %q", n, err, found.Damage)
 		}
@@ -326,7 +326,7 @@ func TestDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		told := Found{}
-		l, found, err := Open(dir, func(f Found) error {
+		l, found, err := Open(dir, Witness{}, func(f Found) error {
 			told = f
 			if now, _ := os.ReadFile(filepath.Join(dir, fileName)); !bytes.Equal(now, bad) {
 				t.Errorf("%s: the file was changed before it was told", name)

@@ -17,33 +17,38 @@ type Found struct {
 	Damage string
 	// Aside is the copy of the damaged file.
 	Aside string
+	// Stale: the file is whole, but not the one that was written last in this boot. The list
+	// may lack objects of ours, name some that are gone, and be wrong about others.
+	Stale bool
 }
 
 // Open reads the ledger in a state directory, which must exist and be ours
 // alone for as long as the ledger is open. damaged, if not nil, is called before
-// a file that is not whole is written anew, so that it can be remembered.
+// a file that is not whole is written anew, and before a stale one is continued, so that it can
+// be remembered. The zero Witness finds nothing stale.
 //
 // A disk that cannot be written is no error: nothing can be added then, see
 // [Ledger.Broken].
-func Open(dir string, damaged func(Found) error) (*Ledger, Found, error) {
-	l, found, err := open(&fileDisk{dir: dir}, damaged)
+func Open(dir string, w Witness, damaged func(Found) error) (*Ledger, Found, error) {
+	l, found, err := open(&fileDisk{dir: dir}, w, damaged)
 	if err != nil {
 		return nil, found, fmt.Errorf("open the ledger in %s: %w", dir, err)
 	}
 	return l, found, nil
 }
 
-func open(d disk, damaged func(Found) error) (*Ledger, Found, error) {
+func open(d disk, w Witness, damaged func(Found) error) (*Ledger, Found, error) {
 	text, there, err := d.read()
 	if err != nil {
 		return nil, Found{}, err
 	}
-	l := newLedger(d)
+	watched := &witnessed{disk: d, w: w}
+	l := newLedger(watched)
 	found := Found{Missing: !there}
-	last := 0
+	last, whole := 0, false
 	if there {
 		var bad []string
-		if last, bad, err = l.load(text); err != nil {
+		if last, whole, bad, err = l.load(text); err != nil {
 			return nil, found, err
 		}
 		if len(bad) > 0 {
@@ -58,32 +63,38 @@ func open(d disk, damaged func(Found) error) (*Ledger, Found, error) {
 			return nil, found, fmt.Errorf("keep a copy of the damaged file: %w", err)
 		}
 	}
-	if last > 0 && !l.wasteful() && d.resume(last) == nil {
+	stale := watched.begin(text[:last])
+	if found.Stale = stale && there && found.Damage == ""; found.Stale && damaged != nil {
+		if err := damaged(found); err != nil {
+			return nil, found, err
+		}
+	}
+	if whole && !l.wasteful() && d.resume(last) == nil {
 		return l, found, nil
 	}
 	l.broken = l.rewrite()
 	return l, found, nil
 }
 
-// load replays the log and returns what is wrong with it, by line. last is where its last
-// line begins if it can be gone on with as it is, and 0 if it has to be written anew: nothing
-// is wrong with it, nothing stands behind its last line, and it is of the newest format.
-func (l *Ledger) load(text []byte) (last int, bad []string, err error) {
+// load replays the log and returns what is wrong with it, by line. last is where its last line
+// begins. whole reports whether the file can be continued as it is: nothing is wrong with it,
+// nothing stands behind its last line, and it is of the newest format.
+func (l *Ledger) load(text []byte) (last int, whole bool, bad []string, err error) {
 	wrong := func(n int, format string, args ...any) {
 		bad = append(bad, fmt.Sprintf("line %d: %s", n, fmt.Sprintf(format, args...)))
 	}
 	format, ended, n, at := 0, false, 0, 0
 	for at < len(text) && !ended { // behind the last line is a write that was cut short
 		n++
-		line, _, whole := bytes.Cut(text[at:], []byte("\n"))
+		line, _, complete := bytes.Cut(text[at:], []byte("\n"))
 		c, err := parseLine(line)
 		switch {
-		case !whole:
+		case !complete:
 			wrong(n, "it is cut short")
 		case err != nil:
 			wrong(n, "%v", err)
 		case c.Version > version:
-			return 0, nil, fmt.Errorf("the file has format %d and this program knows %d; use the program that wrote it, or a newer one", c.Version, version)
+			return 0, false, nil, fmt.Errorf("the file has format %d and this program knows %d; use the program that wrote it, or a newer one", c.Version, version)
 		case !c.says():
 			wrong(n, "it says nothing that this program knows")
 		case c.End != 0 && c.End != at:
@@ -91,7 +102,7 @@ func (l *Ledger) load(text []byte) (last int, bad []string, err error) {
 		case (n == 1) != (c.Version != 0):
 			wrong(n, "the first line, and no other, names the format")
 		}
-		if err == nil && whole {
+		if err == nil && complete {
 			l.replay(c)
 			format, ended, last = max(format, c.Version), c.End == at && at > 0, at
 		}
@@ -100,11 +111,11 @@ func (l *Ledger) load(text []byte) (last int, bad []string, err error) {
 	if !ended && (format != 1 || len(text) == 0) {
 		wrong(n+1, "the last line is missing: the file was cut")
 	}
-	if !ended || format != version || at < len(text) || len(bad) > 0 {
-		last = 0
+	if !ended {
+		last = len(text)
 	}
 	l.lines = n - 1 // but for the last
-	return last, bad, nil
+	return last, ended && format == version && at >= len(text) && len(bad) == 0, bad, nil
 }
 
 func (l *Ledger) replay(c change) {
