@@ -68,7 +68,7 @@ func TestPreviewIsBounded(t *testing.T) {
 	var calls atomic.Int64
 	s := watched(t, func() { calls.Add(1) })
 	calls.Store(0)
-	_, err := s.Preview(ctx, scheduler.Txn{Want: flat(1_000_000)})
+	_, err := s.Preview(ctx, scheduler.Txn{Want: flat(scheduler.PreviewKeys + 1)})
 	if !errors.Is(err, scheduler.ErrTooLarge) || calls.Load() > 0 {
 		t.Errorf("after %d steps: %v", calls.Load(), err)
 	}

@@ -68,11 +68,7 @@ func (w *Watcher) giveBack() {
 func (s *Scheduler) Watch(prefixes ...Key) *Watcher {
 	w := &Watcher{s: s, prefixes: prefixes, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
 	var picture []keyed
-	_ = s.call(func(l *loop) {
-		w.at, w.behind = l.revision, true
-		l.watchers = append(l.watchers, w)
-		l.EachUnder(prefixes, func(n *graph.Node) { picture = append(picture, keyed{n.Key, n}) })
-	})
+	_ = s.call(func(l *loop) { picture = l.addWatcher(w) })
 	w.picture = sorted(picture) // Next is not called before, so the loop does not read it
 	return w
 }
@@ -114,6 +110,14 @@ func (w *Watcher) Stop() {
 		close(w.stopped)
 		_ = w.s.call(func(l *loop) { l.removeWatcher(w) })
 	})
+}
+
+// addWatcher returns the first picture, which is to be sorted.
+func (l *loop) addWatcher(w *Watcher) (picture []keyed) {
+	w.at, w.behind = l.revision, true
+	l.watchers = append(l.watchers, w)
+	l.EachUnder(w.prefixes, func(n *graph.Node) { picture = append(picture, keyed{n.Key, n}) })
+	return picture
 }
 
 func (l *loop) removeWatcher(w *Watcher) {
