@@ -240,7 +240,7 @@ func (t *Trial) probe(ctx context.Context) {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	for {
-		for i, err := range t.tryAll(ctx, p.Probes) {
+		for i, err := range t.c.tryAll(ctx, p.Probes) {
 			if ctx.Err() != nil {
 				return
 			}
@@ -262,15 +262,47 @@ func (t *Trial) probe(ctx context.Context) {
 	}
 }
 
+// Prove tries probes as those of a change are tried, until each has succeeded once. It is for a
+// change that had nothing to write. It returns an error when one fails again and again, or
+// that of ctx.
+func (c *Confirmer) Prove(ctx context.Context, probes []string) error {
+	if len(probes) == 0 {
+		return nil
+	}
+	failed, succeeded := make([]int, len(probes)), map[int]bool{}
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		for i, err := range c.tryAll(ctx, probes) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err == nil {
+				failed[i], succeeded[i] = 0, true
+			} else if failed[i]++; failed[i] == probeFailures {
+				return fmt.Errorf("the probe %s failed %d times: %w", probes[i], probeFailures, err)
+			}
+		}
+		if len(succeeded) == len(probes) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
 // tryAll tries the probes side by side.
-func (t *Trial) tryAll(ctx context.Context, probes []string) []error {
+func (c *Confirmer) tryAll(ctx context.Context, probes []string) []error {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeEvery, errors.New("it took longer than "+probeEvery.String()))
 	defer cancel()
 	out := make([]error, len(probes))
 	var all sync.WaitGroup
 	for i, p := range probes {
 		all.Go(func() {
-			if out[i] = t.c.Probe(ctx, p); errors.Is(out[i], context.DeadlineExceeded) {
+			if out[i] = c.Probe(ctx, p); errors.Is(out[i], context.DeadlineExceeded) {
 				out[i] = context.Cause(ctx)
 			}
 		})

@@ -375,6 +375,12 @@ func TestRequests(t *testing.T) {
 		h.ask(2, record.Try, func(r *record.Request) { r.PendingOK = true })
 		h.is("2 healthy 2")
 	})
+	bubble(t, "a probe fails where nothing has to be written", func(h *host) {
+		h.put("config/interface/a", "2")
+		h.ask(1, record.Try, func(r *record.Request) { r.Probes = []string{"ping:self:10.0.0.1"} })
+		time.Sleep(5 * time.Second)
+		h.is("1 reverted 2: the probe ping:self:10.0.0.1 failed 3 times: no answer")
+	})
 	bubble(t, "a probe fails", func(h *host) {
 		h.ask(1, record.Try, func(r *record.Request) { r.Probes = []string{"ping:self:10.0.0.1"} })
 		h.is("1 trying 2")
