@@ -24,6 +24,8 @@ type Fleet struct {
 	etcd *dial.Client
 	// Now is the time; a test may set another clock.
 	Now func() time.Time
+	// outcomeEvery is how often it is looked what came of a wave.
+	outcomeEvery time.Duration
 }
 
 // Open makes the connection. Without a user it does not wait for etcd.
@@ -32,7 +34,7 @@ func Open(ctx context.Context, c dial.Config) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Fleet{etcd, time.Now}, nil
+	return &Fleet{etcd, time.Now, outcomeEvery}, nil
 }
 
 // Close ends the connection.

@@ -26,10 +26,12 @@ const (
 	keptRollouts = 10
 	// maxTotal bounds the values of a rollout, of all hosts together.
 	maxTotal = 64 << 20
-	// outcomeEvery is how often it is looked what came of a wave.
+	// outcomeEvery is that of a Fleet that Open returns.
 	outcomeEvery = 300 * time.Millisecond
 	// grace is how long hosts may take beyond the time to confirm, and to take back.
 	grace = 30 * time.Second
+	// unheardTime is how long a host may take, at least, to give any answer.
+	unheardTime = 2 * time.Second
 	// saveTime bounds writing down how far it came, when there is no time left.
 	saveTime = 5 * time.Second
 )
@@ -87,6 +89,8 @@ type Host struct {
 var (
 	ErrNoRollout = errors.New("there is no such rollout")
 	ErrLocked    = errors.New("a rollout is being carried out")
+	// ErrLater: another rollout was begun later and changes the same keys.
+	ErrLater = errors.New("a later rollout changes the same keys")
 )
 
 // NewID makes the name of a rollout, which sorts by time.
@@ -94,6 +98,13 @@ func (f *Fleet) NewID() string { return f.Now().UTC().Format("20060102-150405.00
 
 // prepare writes a rollout down, with what each host gets. Nothing is done yet.
 func (f *Fleet) prepare(ctx context.Context, r *Rollout, hosts map[string][]record.Item) error {
+	all, err := f.Rollouts(ctx)
+	if err != nil {
+		return err
+	}
+	if n := len(all); n > 0 && r.ID <= all[n-1].ID { // the clock of another machine is ahead
+		r.ID = all[n-1].ID + "+"
+	}
 	total := 0
 	var puts []put
 	for _, wave := range r.Waves {
@@ -187,6 +198,7 @@ type course struct {
 	hosts map[string]Host
 	lease *dial.Lease
 	tell  func(string)
+	asked time.Time // when the present wave was asked to try
 }
 
 // carry does something with a rollout, alone.
@@ -225,10 +237,107 @@ func (f *Fleet) Start(ctx context.Context, r *Rollout, hosts map[string][]record
 	})
 }
 
-// Resume carries a rollout on from where it is. tell gets what happens, in lines. The rollout
+// Resume carries a rollout on from where it is. It is refused with ErrLater if a later rollout
+// has changed keys that are still to be written. tell gets what happens, in lines. The rollout
 // says how it ended; an error means that it could not be carried on.
 func (f *Fleet) Resume(ctx context.Context, r *Rollout, by string, tell func(string)) error {
-	return f.carry(ctx, r, by, tell, func(ctx context.Context, c *course) error { return c.run(ctx) })
+	return f.carry(ctx, r, by, tell, func(ctx context.Context, c *course) error {
+		if err := c.load(ctx); err != nil {
+			return err
+		}
+		var open []string
+		for _, wave := range r.Waves[min(r.Next, len(r.Waves)):] {
+			for _, l := range wave {
+				if c.hosts[l].State != record.Kept {
+					open = append(open, l)
+				}
+			}
+		}
+		for _, wave := range r.Waves {
+			for _, l := range wave {
+				if c.hosts[l].State == record.Restored {
+					return fmt.Errorf("rollout %s is being undone, and %s has been already; run \"agentctl fleet undo %s\" or start a new rollout", r.ID, l, r.ID)
+				}
+			}
+		}
+		if err := c.checkLatest(ctx, "resume", open); err != nil {
+			return err
+		}
+		return c.run(ctx)
+	})
+}
+
+// checkLatest refuses an operation that would write keys on hosts on which a later rollout has,
+// or may have, written them.
+func (c *course) checkLatest(ctx context.Context, operation string, labels []string) error {
+	all, err := c.Rollouts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, later := range all {
+		if later.ID <= c.r.ID || later.State == Undone {
+			continue
+		}
+		hosts, err := c.Hosts(ctx, later)
+		if err != nil {
+			return err
+		}
+		for _, l := range labels {
+			there, is := hosts[l]
+			if !is || !there.mayHold() {
+				continue
+			}
+			if key := common(c.r, c.hosts[l], later, there); key != "" {
+				return fmt.Errorf("%s rollout %s: %w: rollout %s has changed %s on %s; undo %s first, or start a new rollout",
+					operation, c.r.ID, ErrLater, later.ID, key, l, later.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// mayHold reports whether a host may hold what its rollout wrote.
+func (h Host) mayHold() bool {
+	switch h.State {
+	case Waiting, record.Reverted, record.Refused, record.Restored:
+		return false
+	}
+	return true
+}
+
+// common finds a key that two rollouts write on a host, "" if there is none.
+func common(a *Rollout, onA Host, b *Rollout, onB Host) string {
+	written := map[string]bool{}
+	for _, k := range onA.keys(a) {
+		written[k] = true
+	}
+	for _, k := range onB.keys(b) {
+		if written[k] {
+			return strings.TrimPrefix(k, configPrefix)
+		}
+	}
+	return ""
+}
+
+// The store keeps intent and apply-sets below these.
+const (
+	configPrefix = "config/"
+	setPrefix    = "applyset/"
+)
+
+// keys are those of the store that a rollout writes on a host, or has written.
+func (h Host) keys(r *Rollout) []string {
+	var out []string
+	for _, i := range h.Items {
+		out = append(out, configPrefix+i.Key)
+	}
+	for _, c := range h.Changes {
+		out = append(out, c.Key)
+	}
+	if r.Set != "" {
+		out = append(out, setPrefix+r.Set)
+	}
+	return out
 }
 
 // run carries the rollout out.
@@ -314,9 +423,13 @@ func (c *course) wave(ctx context.Context) (why string, err error) {
 	}
 	for _, l := range open {
 		h := c.hosts[l]
+		if !h.mayHold() {
+			h.Changes = nil // of an earlier try, which was taken back
+		}
 		h.State, h.Reason, h.Notes = Waiting, "", nil
 		c.hosts[l] = h
 	}
+	c.asked = c.Now()
 	c.tell(fmt.Sprintf("wave %d of %d: %s", c.r.Next+1, len(c.r.Waves), strings.Join(open, ", ")))
 	err = c.ask(ctx, open, func(l string) record.Request {
 		return record.Request{Phase: record.Try, Seconds: c.r.Seconds, PendingOK: c.r.PendingOK, Probes: c.r.Probes, Message: c.r.Message, Items: c.hosts[l].Items, Set: c.r.Set, Prune: c.r.Prune}
@@ -330,7 +443,7 @@ func (c *course) wave(ctx context.Context) (why string, err error) {
 			err = c.ask(ctx, open, func(string) record.Request { return record.Request{Phase: record.Keep} })
 		}
 		if err == nil {
-			why, err = c.follow(ctx, open, record.Kept, grace)
+			why, err = c.follow(ctx, open, record.Kept, c.patience())
 		}
 	}
 	if err == nil && why == "" {
@@ -364,12 +477,17 @@ func (c *course) abort(ctx context.Context, labels []string) (silent []string, e
 	if err := c.ask(ctx, labels, func(string) record.Request { return record.Request{Phase: record.Abort} }); err != nil {
 		return nil, err
 	}
-	for end := c.Now().Add(grace); ; {
+	unheard := c.asked.Add(c.confirm())
+	if soon := c.Now().Add(unheardTime); unheard.Before(soon) {
+		unheard = soon
+	}
+	for end := c.Now().Add(c.patience()); ; {
 		last, err := c.outcomes(ctx, labels)
 		if err != nil {
 			return nil, err
 		}
 		silent = nil
+		heard := false // of one that is silent
 		for _, l := range labels {
 			o := last[l]
 			switch {
@@ -379,9 +497,10 @@ func (c *course) abort(ctx context.Context, labels []string) (silent []string, e
 				}
 			default:
 				silent = append(silent, l)
+				heard = heard || c.is(o)
 			}
 		}
-		if len(silent) == 0 || c.Now().After(end) {
+		if len(silent) == 0 || c.Now().After(end) || !heard && c.Now().After(unheard) {
 			for _, l := range silent {
 				c.note(l, Silent, record.Outcome{Reason: "it did not answer"})
 			}
@@ -400,16 +519,21 @@ func (c *course) is(o record.Outcome) bool {
 
 // follow waits until all hosts have come to a phase; why is the first that went elsewhere.
 func (c *course) follow(ctx context.Context, labels []string, to string, limit time.Duration) (why string, err error) {
-	for end := c.Now().Add(limit); ; {
+	began := c.Now()
+	unheard := began.Add(min(limit, max(c.confirm(), unheardTime)))
+	for end := began.Add(limit); ; {
 		last, err := c.outcomes(ctx, labels)
 		if err != nil {
 			return "", err
 		}
-		left := 0
+		left, silent := 0, 0
 		for _, l := range labels {
 			o := last[l]
 			switch {
-			case !c.is(o), o.Phase == record.Trying, o.Phase == record.Healthy && to != o.Phase:
+			case !c.is(o):
+				left++
+				silent++
+			case o.Phase == record.Trying, o.Phase == record.Healthy && to != o.Phase:
 				left++
 			case c.hosts[l].State == o.Phase: // it is told
 			default:
@@ -424,6 +548,8 @@ func (c *course) follow(ctx context.Context, labels []string, to string, limit t
 			return why, nil
 		case c.Now().After(end):
 			return fmt.Sprintf("%d hosts did not answer in time", left), nil
+		case silent > 0 && c.Now().After(unheard):
+			return fmt.Sprintf("%d hosts did not answer within %s", silent, unheard.Sub(began)), nil
 		}
 		if err := c.pause(ctx); err != nil {
 			return "", err
@@ -431,13 +557,20 @@ func (c *course) follow(ctx context.Context, labels []string, to string, limit t
 	}
 }
 
+// confirm is how long hosts wait to be told that the change stays.
+func (c *course) confirm() time.Duration { return time.Duration(c.r.Seconds) * time.Second }
+
+// patience is for how long a host that has answered may take to keep or to take back: it is
+// not worth more than the time to confirm.
+func (c *course) patience() time.Duration { return min(grace, max(c.confirm(), 2*unheardTime)) }
+
 func (c *course) pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-c.lease.Lost():
 		return dial.ErrLease
-	case <-time.After(outcomeEvery):
+	case <-time.After(c.outcomeEvery):
 		return nil
 	}
 }
@@ -446,9 +579,7 @@ func (c *course) pause(ctx context.Context) error {
 func (c *course) note(label, state string, o record.Outcome) {
 	h := c.hosts[label]
 	h.State, h.Reason, h.Notes = state, o.Reason, o.Notes
-	if o.Changes != nil {
-		h.Changes = o.Changes
-	}
+	h.Changes = merged(h.Changes, o.Changes)
 	c.hosts[label] = h
 	line := label + ": " + state
 	if o.Reason != "" {
@@ -458,6 +589,21 @@ func (c *course) note(label, state string, o record.Outcome) {
 		line += "; " + n
 	}
 	c.tell(line)
+}
+
+// merged are the changes of an earlier try that may have stayed, with those of a newer one in
+// their place.
+func merged(old, now []record.Change) []record.Change {
+	if len(now) == 0 {
+		return old
+	}
+	out := slices.Clone(now)
+	for _, c := range old {
+		if !slices.ContainsFunc(now, func(n record.Change) bool { return n.Key == c.Key }) {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 func (c *course) saveHosts(ctx context.Context, labels []string) error {
@@ -495,20 +641,35 @@ func (c *course) outcomes(ctx context.Context, labels []string) (map[string]reco
 	return out, nil
 }
 
-// Undo brings back what was before a rollout, on all hosts that it has changed.
+// Undo brings back what was before a rollout, on all hosts that it has changed. It is refused
+// with ErrLater if a later rollout has changed the same keys.
 func (f *Fleet) Undo(ctx context.Context, r *Rollout, by string, tell func(string)) error {
 	return f.carry(ctx, r, by, tell, func(ctx context.Context, c *course) error {
 		if err := errors.Join(c.load(ctx), c.pickUp(ctx)); err != nil {
 			return err
 		}
-		var back []string
+		var back, unchanged []string
 		for _, wave := range r.Waves {
 			for _, l := range wave {
 				// One that is not known to be kept may be so: its answer got lost.
-				if h := c.hosts[l]; len(h.Changes) > 0 && h.State != record.Restored {
+				switch h := c.hosts[l]; {
+				case len(h.Changes) > 0 && h.State != record.Restored:
 					back = append(back, l)
+				case h.mayHold():
+					unchanged = append(unchanged, l)
 				}
 			}
+		}
+		if err := c.checkLatest(ctx, "undo", back); err != nil {
+			return err
+		}
+		for _, l := range unchanged {
+			h := c.hosts[l]
+			h.State = record.Restored
+			c.hosts[l] = h
+		}
+		if err := c.saveHosts(ctx, unchanged); err != nil {
+			return err
 		}
 		r.Attempt++
 		if err := c.save(ctx, r); err != nil {
