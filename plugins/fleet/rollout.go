@@ -364,6 +364,9 @@ func (c *course) halt(ctx context.Context, why string, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		why = "it was interrupted"
+		if !errors.Is(err, context.Cause(ctx)) { // a call of etcd was, which tells it in words
+			err = errors.Join(context.Cause(ctx), err)
+		}
 	case why == "":
 		why = err.Error()
 	}
