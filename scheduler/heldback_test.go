@@ -193,3 +193,27 @@ func TestOwnerTakesBackOnce(t *testing.T) {
 		is("wanted by another source", 2, 0)
 	})
 }
+
+// TestHeldBackOutlastsItsKind: what is held back stays so when its kind is registered anew.
+func TestHeldBackOutlastsItsKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{Policies: []scheduler.Policy{{Deletions: scheduler.Deletions{Most: 1}}}})
+		r.want("b/1 v1", "b/2 v1", "a/1 v1")
+		r.want("b/1 -", "b/2 -")
+		r.check(r.Unregister("b"))
+		synctest.Wait()
+		_, err := scheduler.Register(r.Scheduler, r.world.Kind("b", schedulertest.Options{}))
+		r.check(err)
+		synctest.Wait()
+		held, err := r.HeldBack()
+		r.check(err)
+		if len(held) != 1 || len(held[0].Keys) != 2 || len(r.world.Objects()) != 3 {
+			t.Errorf("held back is %v, and there is\n%v", held, r.world)
+		}
+		r.check(r.Release(""))
+		synctest.Wait()
+		if left := r.world.Objects(); len(left) != 1 {
+			t.Errorf("left after the release: %v", left)
+		}
+	})
+}

@@ -87,9 +87,9 @@ type HeldBack struct {
 func (s *Scheduler) HeldBack() (out []HeldBack, err error) {
 	err = s.call(func(l *loop) {
 		keys := map[*assess.HeldBack][]Key{}
-		for n, h := range l.Assessor.HeldBack {
-			if !n.Dropped() && n.Presence != graph.Absent {
-				keys[h] = append(keys[h], n.Key)
+		for k, h := range l.Assessor.HeldBack {
+			if n := l.G.Get(k); n != nil && n.Presence != graph.Absent {
+				keys[h] = append(keys[h], k)
 			}
 		}
 		for h, ks := range keys {

@@ -15,7 +15,8 @@ type Assessor struct {
 	Kinds    *kind.Registry
 	Policies kv.Policies
 	Pauses   map[kv.Key]Pause
-	HeldBack map[*graph.Node]*HeldBack
+	// HeldBack is by key, so that it outlasts a kind that is registered anew.
+	HeldBack map[kv.Key]*HeldBack
 	// Shadow is why nothing at all may be done, empty if something may.
 	Shadow string
 	// Judged: the leftovers of earlier runs were judged as a whole, see engine.HoldBack.

@@ -37,7 +37,7 @@ func (as *Assessor) PausedBy(n *graph.Node) *Pause {
 		return nil
 	}
 	for ; n != nil; n = n.Base {
-		if h := as.HeldBack[n]; h != nil {
+		if h := as.HeldBack[n.Key]; h != nil {
 			return &Pause{Target: n.Key, Reason: h.ID + " is held back: " + h.Reason, HeldBack: h.ID}
 		}
 		for target, p := range as.Pauses {

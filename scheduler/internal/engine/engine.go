@@ -177,6 +177,7 @@ func (e *Engine) forget(n *graph.Node) {
 		e.Out.AfterRead(k, n) // it may show the node as it was
 		return
 	}
+	e.unhold(n) // it has gone by itself
 	base := n.Base
 	if !e.G.Drop(n) || base == nil {
 		return

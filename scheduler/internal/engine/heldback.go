@@ -32,10 +32,10 @@ func (e *Engine) HoldBack(touched []*graph.Node) {
 	e.heldBacks++
 	h := &assess.HeldBack{ID: fmt.Sprintf("held-%d", e.heldBacks), Reason: reason, Cause: e.G.Cause, At: e.Now}
 	if e.HeldBack == nil {
-		e.HeldBack = map[*graph.Node]*assess.HeldBack{}
+		e.HeldBack = map[kv.Key]*assess.HeldBack{}
 	}
 	for _, n := range going {
-		e.HeldBack[n] = h
+		e.HeldBack[n.Key] = h
 		e.wakeDerived(n)
 	}
 	e.logf(slog.LevelError, "more would be removed than may go at once; it is held back", "id", h.ID, "keys", len(going), "reason", h.Reason)
@@ -49,7 +49,7 @@ func (e *Engine) TooMany(touched []*graph.Node) (going []*graph.Node, reason str
 		return nil, ""
 	}
 	for _, n := range touched {
-		if _, takenBack := e.takenBack[n.Key]; goes(n) && e.HeldBack[n] == nil && !takenBack && !assess.Has(n, assess.FlagByOwner) {
+		if _, takenBack := e.takenBack[n.Key]; goes(n) && e.HeldBack[n.Key] == nil && !takenBack && !assess.Has(n, assess.FlagByOwner) {
 			going = append(going, n)
 		}
 	}
@@ -191,11 +191,13 @@ func (e *editor) notTakenBack(n *graph.Node) {
 // Release lets go what is held back under an id; "" means all. It reports whether there
 // was any.
 func (e *Engine) Release(id string) (released bool) {
-	for _, n := range slices.SortedFunc(maps.Keys(e.HeldBack), assess.ByKey) {
-		if h := e.HeldBack[n]; id == "" || h.ID == id {
-			delete(e.HeldBack, n)
-			e.wakeDerived(n)
+	for _, k := range slices.Sorted(maps.Keys(e.HeldBack)) {
+		if h := e.HeldBack[k]; id == "" || h.ID == id {
+			delete(e.HeldBack, k)
 			released = true
+			if n := e.G.Get(k); n != nil {
+				e.wakeDerived(n)
+			}
 		}
 	}
 	if released {
@@ -224,11 +226,11 @@ func (e *editor) letStay(n *graph.Node) {
 
 // unhold ends that a node is held back.
 func (e *editor) unhold(n *graph.Node) {
-	h := e.HeldBack[n]
+	h := e.HeldBack[n.Key]
 	if h == nil {
 		return
 	}
-	e.G.OnUndo(func() { e.HeldBack[n] = h })
-	delete(e.HeldBack, n)
+	e.G.OnUndo(func() { e.HeldBack[n.Key] = h })
+	delete(e.HeldBack, n.Key)
 	e.wakeDerived(n)
 }

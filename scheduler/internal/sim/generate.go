@@ -305,6 +305,8 @@ func (g *generator) write() {
 	switch {
 	case complete:
 		args = append(args, "complete")
+	case !g.bounded && g.chance(8):
+		args = append(args, "owner")
 		lines = g.rest(source, keys, lines)
 	case g.chance(10): // whether it happens the player finds out
 		args = append(args, "revert", "result")

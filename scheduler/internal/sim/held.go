@@ -15,6 +15,9 @@ func (p *Player) noteHeld(t scheduler.Txn) error {
 	source := slices.Index(p.Sources, t.Source)
 	if p.most() == 0 || p.World.Doubtful() {
 		p.note(source, t)
+		for k := range p.takenBack(t) {
+			delete(p.held, k)
+		}
 		return nil
 	}
 	if err := p.settle(); err != nil {
@@ -29,10 +32,14 @@ func (p *Player) noteHeld(t scheduler.Txn) error {
 		return slices.ContainsFunc(is, func(h scheduler.HeldBack) bool { return slices.Contains(h.Keys, k) })
 	}
 	p.note(source, t)
+	own := p.takenBack(t)
+	for k := range own {
+		delete(p.held, k)
+	}
 	going, count := []scheduler.Key{}, map[string]int{}
 	for _, k := range before {
 		_, wanted := p.Model.rank[k]
-		if _, there := p.World.Objects()[k]; there && !wanted && !already(k) && !p.World.Foreign(k) && !p.Model.gone[schedulertest.KindName(k)] {
+		if _, there := p.World.Objects()[k]; there && !wanted && !own[k] && !already(k) && !p.World.Foreign(k) && !p.Model.gone[schedulertest.KindName(k)] {
 			going = append(going, k)
 			count[schedulertest.KindName(k)]++
 		}
@@ -47,6 +54,17 @@ func (p *Player) noteHeld(t scheduler.Txn) error {
 		}
 	}
 	return nil
+}
+
+// takenBack are the keys that their owner takes back with a transaction: nothing holds them.
+func (p *Player) takenBack(t scheduler.Txn) map[scheduler.Key]bool {
+	own := map[scheduler.Key]bool{}
+	for _, c := range t.Want {
+		if _, wanted := p.Model.rank[c.Key]; t.ByOwner && c.Value == nil && c.Invalid == nil && !wanted {
+			own[c.Key] = true
+		}
+	}
+	return own
 }
 
 // most is how many keys of a kind may go at once, 0 without a limit.
