@@ -36,7 +36,7 @@ apart    = $(filter-out $(shell $(GO) list $(2) 2>/dev/null),$(shell $(GO) list 
 PLUGINS  = $(call apart,./plugins/...,$(ENGINES) $(STORES))
 UNIT     = $(call apart,./...,./plugins/... $(ENGINES) $(STORES) $(KINDS) $(AGENTS) $(OUTSIDE) $(KERNELS) ./tests/bench/...)
 
-HOST ?= docker
+PROFILE ?= docker
 
 .PHONY: build install uninstall deb check test hosts sim soak demo bench mutants fmt lint generate clean docs prepare
 
@@ -98,10 +98,10 @@ test: prepare build lint $(NFPM) ## everything that CI checks; installs what is 
 	  again -count=1 -vet=off -timeout=30m -p=1 $(OUTSIDE) beside -parallel=4 $(AGENTS) beside '-skip=^TestStable$$' $(KERNELS) + \
 	  fuzz -vet=off -fuzztime=1s -fuzzminimizetime=3s ./...
 
-hosts: ## make test while this machine is as Docker leaves it; HOST=kubernetes, desktop, router or ipv6-off
+hosts: ## make test while this machine is as Docker leaves it; PROFILE=kubernetes, desktop, router or ipv6-off
 	mkdir -p .cache/bin
 	$(GO) build -o .cache/bin/ ./tests/hosts
-	.cache/bin/hosts $(HOST) $(MAKE) test
+	.cache/bin/hosts $(PROFILE) $(MAKE) test
 
 sim: ## ten million random steps of the scheduler, on all processors: 5 minutes
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSim$$' ./scheduler -sim 10000000
