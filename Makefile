@@ -101,7 +101,7 @@ test: prepare build lint $(NFPM) ## everything that CI checks; installs what is 
 hosts: ## make test while this machine is as Docker leaves it; PROFILE=kubernetes, desktop, router or ipv6-off
 	mkdir -p .cache/bin
 	$(GO) build -o .cache/bin/ ./tests/hosts
-	.cache/bin/hosts $(PROFILE) $(MAKE) test
+	.cache/bin/hosts $(PROFILE) make test
 
 sim: ## ten million random steps of the scheduler, on all processors: 5 minutes
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSim$$' ./scheduler -sim 10000000
