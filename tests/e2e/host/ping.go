@@ -9,13 +9,19 @@ import (
 	"time"
 )
 
-// Ping pings an address from a network namespace ten times a second. What it returns ends
+// Ping pings an address from a network namespace ten times a second; see [PingEvery].
+func Ping(t testing.TB, namespace, to string) (unharmed func()) {
+	t.Helper()
+	return PingEvery(t, "0.1", namespace, to)
+}
+
+// PingEvery pings an address from a network namespace in intervals of seconds. What it returns ends
 // that, and fails the test if an answer was lost: it waits for one more answer, and all
 // before it must be there. A ping that is on its way when ping itself is interrupted
 // counts as lost in its summary, so that is not asked.
-func Ping(t testing.TB, namespace, to string) (unharmed func()) {
+func PingEvery(t testing.TB, seconds, namespace, to string) (unharmed func()) {
 	t.Helper()
-	cmd := exec.Command("nsenter", "--net="+namespace, "--", "busybox", "ping", "-i", "0.1", to)
+	cmd := exec.Command("nsenter", "--net="+namespace, "--", "busybox", "ping", "-i", seconds, to)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

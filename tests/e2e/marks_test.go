@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+	"github.com/plumb-net/plumb/tests/e2e/host"
+)
+
+var (
+	markRounds = flag.Int("marks", 3, "how many rounds TestChangedMarks plays")
+	markSeed   = flag.Uint64("mark-seed", uint64(time.Now().UnixNano()), "seed of what TestChangedMarks changes")
+)
+
+// markedLink is a link that bears the mark of the agent.
+type markedLink struct {
+	ns          *netlinktest.Namespace
+	place, name string
+	alias       string
+}
+
+// markedLinks are the interfaces that bear a mark, sorted by place and name.
+func markedLinks(t *testing.T, h *host.Host) (all []markedLink) {
+	t.Helper()
+	places := h.Places()
+	for place, ns := range places {
+		for _, l := range host.Show(t, ns, "link") {
+			alias, _ := l["ifalias"].(string)
+			if strings.HasPrefix(alias, "plumb:"+h.Label+":interface/") {
+				all = append(all, markedLink{ns, place, fmt.Sprint(l["ifname"]), alias})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b markedLink) int { return strings.Compare(a.place+"/"+a.name, b.place+"/"+b.name) })
+	return all
+}
+
+// harm changes the mark of a link as others may, and says how.
+func (l markedLink) harm(t *testing.T, r *rand.Rand, others []markedLink) string {
+	t.Helper()
+	how := []string{"alias", []string{"blue pods", "", "plumb:elsewhere:interface/x", others[r.IntN(len(others))].alias}[r.IntN(4)]}
+	switch {
+	case r.IntN(3) == 0:
+		how = []string{"group", "7"}
+	case r.IntN(3) == 0:
+		how = append(how, "group", "0")
+	}
+	l.ns.Run(t, append([]string{"ip", "link", "set", "dev", l.name}, how...)...)
+	return fmt.Sprintf("%s in %s: %s", l.name, l.place, strings.Join(how, " "))
+}
+
+// TestChangedMarks changes, removes and copies the marks of links of containers and operators,
+// of every type, before, during and after restarts of the agent. Containers lose no packet,
+// nothing is made anew, the marks are restored, and links with copies stay as they are.
+func TestChangedMarks(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{Parallel: true, NoEngine: true, Fast: true}) // pings are close together
+	namespaces := map[string]*netlinktest.Namespace{}
+	for _, c := range []string{"c1", "c2", "site", "made"} {
+		namespaces[c] = h.Mount(c)
+	}
+	h.Start()
+	add(t, h, "c1", blue)
+	second := add(t, h, "c2", blue)
+	h.MustCtl("apply", "-f", operatorsFile(t))
+	h.Put("interface/lan", `{"bridge":{},"addresses":["10.72.0.1/24"]}`)
+	h.Put("interface/vx", `{"vxlan":{"vni":9,"local":"192.0.2.1","remote":"192.0.2.2"},"master":"lan"}`)
+	h.Put("interface/in", `{"namespace":{"netns":"made"},"macvlan":{"parent":"lan"},"addresses":["10.72.0.2/24"]}`)
+	h.Put("interface/tap", `{"tap":{},"master":"lan"}`)
+	h.AwaitConfigured("interface/lan", "interface/vx", "interface/in", "interface/tap")
+	h.AwaitSettled()
+	marks := markedLinks(t, h)
+	if len(marks) < 11 {
+		t.Fatalf("only %d links bear a mark", len(marks))
+	}
+	t.Logf("seed %d", *markSeed)
+	r := rand.New(rand.NewPCG(*markSeed, 49))
+	h.Own.IP(t, "link add copy type bridge")
+	h.Own.Run(t, "ip", "link", "set", "dev", "copy", "alias", marks[r.IntN(len(marks))].alias)
+	t.Cleanup(func() { h.Own.IP(t, "link del dev copy") }) // nobody else does
+	before := h.Exact()
+	pings := []func(){
+		host.PingEvery(t, "0.01", namespaces["c1"].Path, strings.TrimSuffix(second.IPs[0].Address, "/24")),
+		host.PingEvery(t, "0.01", namespaces["c2"].Path, second.IPs[0].Gateway),
+	}
+	for round := range *markRounds {
+		var did []string
+		harm := func() {
+			for _, l := range marks {
+				if r.IntN(2) == 0 {
+					did = append(did, l.harm(t, r, marks))
+				}
+			}
+		}
+		switch round % 3 {
+		case 0:
+			h.Kill9()
+			harm()
+			h.Start()
+		case 1:
+			harm()
+		case 2:
+			h.Stop()
+			h.Launch()
+			harm()
+			h.AwaitReady()
+		}
+		h.Eventually("the marks are restored", func() error {
+			if diff := host.Diff(before, h.Exact()); diff != "" {
+				return fmt.Errorf("after %q:\n%s", did, diff)
+			}
+			return nil
+		})
+		if n := h.KernelWrites(); round%3 == 0 && n > 2*len(did) {
+			t.Errorf("%d kernel writes for %d marks:\n%s", n, len(did), h.Done())
+		}
+	}
+	for _, unharmed := range pings {
+		unharmed()
+	}
+	if out := h.MustCtl("status", "-o", "json"); !strings.Contains(out, "copied_marks") {
+		t.Errorf("status does not name the copy:\n%s", out)
+	}
+	if out := h.MustCtl("cni"); strings.Count(out, " added ") != 2 {
+		t.Errorf("attachments:\n%s", out)
+	}
+}
