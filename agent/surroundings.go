@@ -67,10 +67,12 @@ type surroundings struct {
 	// restored is when each was last created again, and missing why it was not.
 	restored map[string]time.Time
 	missing  map[string]error
+	// seen is what was there once, as far as that is asked.
+	seen map[string]bool
 }
 
 func newSurroundings(log *slog.Logger) *surroundings {
-	return &surroundings{log: log, restored: map[string]time.Time{}, missing: map[string]error{}}
+	return &surroundings{log: log, restored: map[string]time.Time{}, missing: map[string]error{}, seen: map[string]bool{}}
 }
 
 // of returns a function that notes that a file was removed and created again, or why that failed.
@@ -169,10 +171,13 @@ func isGone(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// lose notes that something cannot be created again, and logs that once.
+// lose notes that something that was there cannot be created again, and logs that once.
 func (s *surroundings) lose(name string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.seen[name] {
+		return
+	}
 	if s.missing[name] == nil {
 		s.log.Error("file of the agent removed, not created again", "file", name, "error", err)
 	}
@@ -184,6 +189,7 @@ func (s *surroundings) find(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.missing, name)
+	s.seen[name] = true
 }
 
 // health returns a part only if something was removed.

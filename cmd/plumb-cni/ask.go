@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"os"
 	"time"
 
 	"github.com/plumb-net/plumb/plugins/cni/wire"
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
 // patience is how long the agent may take.
@@ -68,6 +70,7 @@ func (s system) reach(socket string, limit time.Duration) (net.Conn, *wire.Reade
 		err = lines.Read(&hello)
 	}
 	if err != nil {
+		err = withProcess(err, conn)
 		conn.Close()
 		return nil, nil, 0, fmt.Errorf("nobody says hello at %s: %w", socket, err)
 	}
@@ -87,7 +90,20 @@ func send(conn net.Conn, lines *wire.Reader, r wire.Request, limit time.Duration
 		err = lines.Read(&a)
 	}
 	if err != nil {
-		err = fmt.Errorf("no answer to %s: %w", r.Command, err)
+		err = fmt.Errorf("no answer to %s: %w", r.Command, withProcess(err, conn))
 	}
 	return a, err
+}
+
+// withProcess adds to an error of time what is known of the process that listens.
+func withProcess(err error, conn net.Conn) error {
+	unix, ok := conn.(*net.UnixConn)
+	if !ok || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	p, failed := private.Peer(unix)
+	if failed != nil {
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, private.Process(p.PID))
 }

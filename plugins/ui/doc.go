@@ -1,7 +1,7 @@
 // Package ui serves the page: the network as it is and as it should be, what happened, and
 // what a file would do.
 //
-//	browser ─► Gate (agentctl ui: one-time token, cookie, Host, Origin) ─┬─► Handler: assets, parse
+//	browser ─► Server (agentctl ui: user, Host, Origin, token, session) ─┬─► Handler: assets, parse
 //	agent's socket, or the network with its own authentication ─────────┘     │
 //	     └─ calls of the API, by the page's own requests ◄─────────────────────┘
 //
