@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 	"github.com/plumb-net/plumb/plugins/private/privatetest"
@@ -372,6 +374,11 @@ func TestStrangersDoNotCrowd(t *testing.T) {
 	}
 	if closed != 50 {
 		t.Errorf("of 50 connections too many %d are closed", closed)
+	}
+	// Those that came first are not: time alone has closed none.
+	_ = silent[0].SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	if _, err := silent[0].Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the first connection: %v", err)
 	}
 }
 

@@ -14,16 +14,17 @@ import (
 const Nobody = 65534
 
 // As calls f in a thread that opens files and sockets as a user, and without capabilities of root
-// for that. It needs root.
+// for that. It needs root. The thread does not end: processes that it has started may be bound to it
+// (see PR_SET_PDEATHSIG in prctl(2)).
 func As(uid int, f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // the thread ends with the goroutine, and with it the user
-		_ = unix.Setfsuid(uid)
-		f()
-	}()
-	<-done
+	runtime.LockOSThread()
+	own, _ := unix.SetfsuidRetUid(uid)
+	f()
+	_ = unix.Setfsuid(own)
+	if now, _ := unix.SetfsuidRetUid(-1); now != own { // which changes nothing and returns the user
+		panic("the thread does not become what it was")
+	}
+	runtime.UnlockOSThread()
 }
 
 // Dial returns a connection by a socket that a user owns.
