@@ -44,7 +44,7 @@ func (f *freezer) beShadow() error {
 // somebody wanted that nothing is done.
 func openFreezer(dir string, s *scheduler.Scheduler, log *slog.Logger) (*freezer, error) {
 	f := &freezer{sched: s, path: filepath.Join(dir, freezeFile)}
-	text, err := os.ReadFile(f.path)
+	text, err := private.ReadState(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}

@@ -56,6 +56,11 @@ func takeLocks(c Config, labels string, log *slog.Logger) (*locks, error) {
 			return nil, err
 		}
 	}
+	for _, dir := range []string{c.StateDir, c.RunDir, filepath.Join(c.StateDir, "ipam"), filepath.Join(c.StateDir, "cni"), filepath.Join(c.RunDir, "cni-queue")} {
+		if err := private.RemoveUnfinished(dir); err != nil {
+			log.Warn("files of an interrupted write cannot be removed", "dir", dir, "error", err)
+		}
+	}
 	return l, nil
 }
 

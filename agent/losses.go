@@ -43,7 +43,7 @@ const lossesFile = "losses.json"
 // openLosses reads what was lost before.
 func openLosses(dir string) *losses {
 	l := &losses{path: filepath.Join(dir, lossesFile)}
-	text, err := os.ReadFile(l.path)
+	text, err := private.ReadState(l.path)
 	if err == nil {
 		err = json.Unmarshal(text, &l.list)
 	}

@@ -80,7 +80,7 @@ func recordIn(dir string) record { return record(filepath.Join(dir, FileName)) }
 
 // read returns nil if there is none.
 func (r record) read() (*Pending, error) {
-	text, err := os.ReadFile(string(r))
+	text, err := private.ReadState(string(r))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

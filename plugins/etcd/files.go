@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -24,7 +23,7 @@ func randomID() string {
 // start.
 func loadUUID(dir string) (string, error) {
 	path := filepath.Join(dir, "uuid")
-	data, err := os.ReadFile(path)
+	data, err := private.ReadState(path)
 	if err == nil {
 		if id := strings.TrimSpace(string(data)); id != "" {
 			return id, nil

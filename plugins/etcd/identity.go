@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -81,7 +80,7 @@ type memory struct {
 // openMemory reads the record; one that cannot be read is not an absent one.
 func openMemory(dir string) *memory {
 	m := &memory{path: filepath.Join(dir, "store.json")}
-	data, err := os.ReadFile(m.path)
+	data, err := private.ReadState(m.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
 // disk is where the log lives. It is an interface so that tests can make it fail.
@@ -44,7 +46,7 @@ type fileDisk struct {
 func (d *fileDisk) path() string { return filepath.Join(d.dir, fileName) }
 
 func (d *fileDisk) read() (text []byte, there bool, err error) {
-	text, err = os.ReadFile(d.path())
+	text, err = private.ReadState(d.path())
 	if os.IsNotExist(err) {
 		return nil, false, nil
 	}
@@ -53,7 +55,7 @@ func (d *fileDisk) read() (text []byte, there bool, err error) {
 
 // resume syncs, since whoever wrote the file may have been killed before that.
 func (d *fileDisk) resume(last int) error {
-	file, err := os.OpenFile(d.path(), os.O_WRONLY, 0)
+	file, err := private.OpenFile(d.path(), os.O_WRONLY)
 	if err != nil {
 		return err
 	}
@@ -117,7 +119,7 @@ func (d *fileDisk) replace(lines []byte) error {
 	if err := syncDir(d.dir); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(d.path(), os.O_WRONLY, 0)
+	file, err := private.OpenFile(d.path(), os.O_WRONLY)
 	if err != nil {
 		return err
 	}
@@ -162,7 +164,7 @@ func (d *fileDisk) close() error {
 }
 
 func writeDurably(name string, p []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := private.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}

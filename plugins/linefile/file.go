@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/plumb-net/plumb/plugins/private"
 )
 
 // Format is what stands in the files.
@@ -57,7 +59,7 @@ type storage interface {
 }
 
 var realDisk = disk{
-	open:   func(path string) (storage, error) { return os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600) },
+	open:   func(path string) (storage, error) { return private.OpenFile(path, os.O_WRONLY|os.O_CREATE) },
 	rename: os.Rename,
 }
 
@@ -90,7 +92,7 @@ func (f *File) path(name string) string { return filepath.Join(f.dir, name) }
 // read reads the records of a file that are whole; the last of them ends at
 // whole. ok is false if they are not of our format.
 func (f *File) read(name string) (records [][]byte, whole int64, ok bool, err error) {
-	text, err := os.ReadFile(f.path(name))
+	text, err := private.ReadState(f.path(name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, false, err
 	}

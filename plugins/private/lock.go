@@ -119,11 +119,32 @@ func (l *Lock) Release() {
 // openOwn opens a regular file of root or of our own, and never waits: not for the
 // writer of a pipe, and over no symbolic link.
 func openOwn(path string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0o600)
-	if errors.Is(err, syscall.ELOOP) {
-		return nil, fmt.Errorf("%s is a symbolic link; remove it", path)
+	f, err := OpenFile(path, flags)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Sys().(*syscall.Stat_t).Nlink != 1 {
+		err = fmt.Errorf("%s has other names as well; remove it", path)
 	}
 	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// OpenFile opens a file of ours by its name, as in a state directory: a regular file of root
+// or of the user of this process. It never waits for the writer of a pipe, and follows no
+// symbolic link in place of the file. A file that is created is closed to others.
+func OpenFile(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags&^os.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0o600)
+	switch {
+	case errors.Is(err, syscall.ELOOP):
+		return nil, fmt.Errorf("%s is a symbolic link; remove it", path)
+	case errors.Is(err, syscall.ENXIO): // a socket, or a pipe that nobody reads
+		return nil, fmt.Errorf("%s is no regular file; remove it", path)
+	case err != nil:
 		return nil, err
 	}
 	info, err := f.Stat()
@@ -133,14 +154,24 @@ func openOwn(path string, flags int) (*os.File, error) {
 		err = fmt.Errorf("%s is no regular file; remove it", path)
 	case !trusted(owner(info)):
 		err = fmt.Errorf("%s belongs to user %d; remove it", path, owner(info))
-	case info.Sys().(*syscall.Stat_t).Nlink != 1:
-		err = fmt.Errorf("%s has other names as well; remove it", path)
+	case flags&os.O_TRUNC != 0: // now that it is known to be ours
+		err = f.Truncate(0)
 	}
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// ReadState is os.ReadFile for files of [OpenFile].
+func ReadState(path string) ([]byte, error) {
+	f, err := OpenFile(path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 // ReadFile reads a regular file of root or of our own of at most limit bytes.
