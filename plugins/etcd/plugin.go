@@ -74,7 +74,7 @@ func New(c Config, decode Decoder, submit Submitter, statuses func() StatusWatch
 // checkFiles finds a missing or broken file at once, not when etcd is there.
 func checkFiles(c Config) error {
 	if c.PasswordFile != "" {
-		if _, err := os.ReadFile(c.PasswordFile); err != nil {
+		if err := dial.CheckPassword(c.PasswordFile); err != nil {
 			return fmt.Errorf("etcd password: %w", err)
 		}
 	}

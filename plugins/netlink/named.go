@@ -74,7 +74,12 @@ func (k *Kernel) createAt(path string) (kernel.NS, error) {
 // in one mount namespace can be removed in all.
 func (k *Kernel) prepareNamedDir() error {
 	dir := k.opts.NamedDir
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		// The names are everybody's to see, whatever the umask of the agent.
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)); err != nil {
+			return err
+		}
+	} else if err != nil {
 		return err
 	}
 	err := unix.Mount("", dir, "none", unix.MS_SHARED|unix.MS_REC, "")

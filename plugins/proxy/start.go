@@ -97,7 +97,10 @@ func (p *Proxies) makeDirs(listen kernel.ProxyEnd) error {
 		return err
 	}
 	if dir := p.opts.FilesDir; dir != "" && filepath.Dir(listen.Address) == dir {
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		switch err := os.Mkdir(dir, 0o755); {
+		case err == nil: // who may connect is decided by the sockets in it, whatever the umask
+			return os.Chmod(dir, 0o755)
+		case !errors.Is(err, os.ErrExist):
 			return err
 		}
 	}

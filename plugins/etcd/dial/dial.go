@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -116,7 +118,7 @@ func Unbounded() grpc.DialOption {
 func (c Config) client(ctx context.Context, files *tlsfiles.Source) clientv3.Config {
 	cfg := clientv3.Config{
 		Context:              ctx,
-		Endpoints:            c.Endpoints,
+		Endpoints:            withoutUsers(c.Endpoints),
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 5 * time.Second,
 		Logger:               zaplog.New(slog.New(asides{c.Log.Handler()})),
@@ -150,13 +152,74 @@ func (a asides) Handle(ctx context.Context, r slog.Record) error {
 
 func (a asides) WithAttrs(attrs []slog.Attr) slog.Handler { return asides{a.Handler.WithAttrs(attrs)} }
 
+// withoutUsers returns the endpoints without users and passwords, which are not used: the
+// client library writes its endpoints into its log.
+func withoutUsers(endpoints []string) (out []string) {
+	for _, e := range endpoints {
+		scheme, rest, found := strings.Cut(e, "://")
+		if !found {
+			scheme, rest = "", e
+		}
+		if scheme != "unix" && scheme != "unixs" {
+			host, path, slash := strings.Cut(rest, "/")
+			if rest = host[strings.LastIndexByte(host, '@')+1:]; slash {
+				rest += "/" + path
+			}
+		}
+		if found {
+			rest = scheme + "://" + rest
+		}
+		out = append(out, rest)
+	}
+	return out
+}
+
+// withoutBareUsers is withoutUsers for endpoints without a scheme; [safetext.URLs] masks the
+// passwords of the others.
+func withoutBareUsers(endpoints []string) (out []string) {
+	for _, e := range endpoints {
+		if !strings.Contains(e, "://") {
+			e = withoutUsers([]string{e})[0]
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// maxPassword is far more than a password has, in bytes.
+const maxPassword = 4096
+
+// readPassword reads a regular file; it does not wait for the writer of a pipe. The file may
+// be a symbolic link, as those of mounted secrets are.
+func readPassword(file string) ([]byte, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(f, maxPassword))
+}
+
+// CheckPassword reports why a file with a password cannot be read.
+func CheckPassword(file string) error {
+	_, err := readPassword(file)
+	return err
+}
+
 // token asks for the token of the user; none without a user or when the
 // cluster does not authenticate.
 func (c Config) token(ctx context.Context, cfg clientv3.Config) (string, error) {
 	if c.User == "" {
 		return "", nil
 	}
-	password, err := os.ReadFile(c.PasswordFile)
+	password, err := readPassword(c.PasswordFile)
 	if err != nil {
 		return "", fmt.Errorf("etcd password: %w", err)
 	}

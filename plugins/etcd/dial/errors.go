@@ -60,7 +60,9 @@ func (c Config) Say(err error) string {
 }
 
 // Where names the endpoints, without passwords.
-func (c Config) Where() string { return safetext.URLs(strings.Join(c.Endpoints, ", ")) }
+func (c Config) Where() string {
+	return safetext.URLs(strings.Join(withoutBareUsers(c.Endpoints), ", "))
+}
 
 // Plain says an error of gRPC the way people say it: the innermost text.
 func Plain(err error) string {

@@ -46,6 +46,7 @@ func Main() {
 	switch {
 	case err != nil:
 	case o.Serve != nil:
+		syscall.Umask(0o077)                                             // etcd makes snapshots that all may read
 		_ = os.WriteFile("/proc/self/comm", []byte("plumb-etcd"), 0o600) // not "exe"; for who reads ps
 		err = serve(*o.Serve)
 	case o.Read != "":
