@@ -160,10 +160,16 @@ func (c *cli) tell(format string, args ...any) {
 	fmt.Fprintln(c.stderr, safetext.Text(fmt.Sprintf(format, args...)))
 }
 
+// tellLine is tell for one line, in which texts of others may stand: what they wrote cannot
+// begin another line.
+func (c *cli) tellLine(format string, args ...any) {
+	fmt.Fprintln(c.stderr, safetext.Line(fmt.Sprintf(format, args...)))
+}
+
 // notes tells what the agent added to its answer.
 func (c *cli) notes(notes []string) {
 	for _, n := range notes {
-		c.tell("note: %s", n)
+		c.tellLine("note: %s", n)
 	}
 }
 

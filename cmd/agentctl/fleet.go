@@ -187,10 +187,10 @@ func (c *cli) showAgents(agents []fleet.Agent) error {
 		}
 		for _, a := range agents {
 			for _, note := range agentNotes(a) {
-				c.tell("note: %s: %s", a.Label, note)
+				c.tellLine("note: %s: %s", a.Label, note)
 			}
 		}
-		c.tell("%s", fleet.States(agents))
+		c.tellLine("%s", fleet.States(agents))
 	}})
 	if err == nil && bad {
 		err = differs

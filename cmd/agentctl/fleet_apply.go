@@ -118,7 +118,7 @@ func (c *cli) startRollout(ctx context.Context, all *fleet.Fleet, agents []fleet
 		Seconds: seconds(r.confirm), PendingOK: r.pendingOK, Probes: r.probes, Waves: waves, Set: set, Prune: r.prune,
 	}
 	if r.dryRun {
-		c.tell("nothing was written: --dry-run")
+		c.tellLine("nothing was written: --dry-run")
 		return c.showRollout(ro, nil)
 	}
 	return c.follow(ctx, all, ro, func(tell func(string)) error { return all.Start(ctx, ro, hosts, tell) })
@@ -166,7 +166,7 @@ func (c *cli) reachable(agents []fleet.Agent, skip bool) (out []fleet.Agent, err
 		return nil, errors.New("there is no agent to bring the change to")
 	}
 	for _, b := range bad {
-		c.tell("note: %s, and is left out", b)
+		c.tellLine("note: %s, and is left out", b)
 	}
 	return out, nil
 }
@@ -261,7 +261,7 @@ func (c *cli) templates(paths []string) (out []namedTemplate, err error) {
 
 // follow carries a rollout out, tells what happens, and shows what came of it.
 func (c *cli) follow(ctx context.Context, all *fleet.Fleet, r *fleet.Rollout, do func(tell func(string)) error) error {
-	if err := do(func(line string) { c.tell("%s", line) }); err != nil {
+	if err := do(func(line string) { c.tellLine("%s", line) }); err != nil {
 		return err
 	}
 	hosts, err := all.Hosts(ctx, r)
@@ -272,8 +272,8 @@ func (c *cli) follow(ctx context.Context, all *fleet.Fleet, r *fleet.Rollout, do
 		return err
 	}
 	if r.State == fleet.Halted {
-		c.tell("halted: %s", r.Reason)
-		c.tell("`agentctl fleet resume %s` continues, `agentctl fleet undo %s` brings back what was", r.ID, r.ID)
+		c.tellLine("halted: %s", r.Reason)
+		c.tellLine("`agentctl fleet resume %s` continues, `agentctl fleet undo %s` brings back what was", r.ID, r.ID)
 		return differs
 	}
 	return nil
@@ -349,7 +349,7 @@ running is carried out by somebody, or was when he ended; then resume or undo it
 		}
 		if err == nil && r.State != fleet.Done && r.State != fleet.Undone {
 			if r.Reason != "" {
-				c.tell("%s: %s", r.State, r.Reason)
+				c.tellLine("%s: %s", r.State, r.Reason)
 			}
 			err = differs
 		}

@@ -32,7 +32,7 @@ alive it is what it last told.`,
 				lines := []fleetStatus{}
 				for _, a := range agents {
 					if !a.Live() {
-						c.tell("note: %s is %s: this is what it last told", a.Label, a.State)
+						c.tellLine("note: %s is %s: this is what it last told", a.Label, a.State)
 					}
 					list, err := all.Statuses(cmd.Context(), a.Label, args)
 					if err != nil {
@@ -110,7 +110,7 @@ func (c *cli) askFleet(cmd *cobra.Command, f *fleetFlags, q asking) error {
 		}
 		bad := len(silent) > 0
 		for _, s := range silent {
-			c.tell("note: %s and cannot be asked", s)
+			c.tellLine("note: %s and cannot be asked", s)
 		}
 		var lines []fleetAnswer
 		answers := map[string]proto.Message{}

@@ -5,9 +5,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
@@ -38,7 +41,7 @@ forms. What cannot be read is named in errors.txt, and the exit code is 1.`,
 			}
 			if file == "-" {
 				_, err = c.stdout.Write(text)
-			} else if err = os.WriteFile(file, text, 0o600); err == nil {
+			} else if err = writeNew(file, text); err == nil {
 				fmt.Fprintln(c.stdout, file)
 			}
 			if err == nil && failed {
@@ -49,6 +52,23 @@ forms. What cannot be read is named in errors.txt, and the exit code is 1.`,
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "plumb-report.tar.gz", "file to write, - for stdout")
 	return cmd
+}
+
+// writeNew writes a file that is readable by its owner alone and is not there yet: in a
+// directory like /tmp anybody could have put a file or a link of that name there.
+func writeNew(file string, text []byte) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists already; remove it, or name another file with --output", file)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.Remove(file)
+	}
+	return err
 }
 
 // page is one file of a report.
