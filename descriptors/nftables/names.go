@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"google.golang.org/protobuf/proto"
 
@@ -76,8 +75,8 @@ func onHost(n models.ResolvedNames) (list []string) {
 	}
 	for _, name := range n.Cgroups {
 		const root = "/sys/fs/cgroup/" // as nft has it
-		var st unix.Stat_t
-		if path := filepath.Join(root, name); strings.HasPrefix(path, root) && unix.Stat(path, &st) == nil {
+		var st syscall.Stat_t
+		if path := filepath.Join(root, name); strings.HasPrefix(path, root) && syscall.Stat(path, &st) == nil {
 			list = append(list, fmt.Sprintf("%s is cgroup %d", name, st.Ino))
 		}
 	}

@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +30,9 @@ func (s *Server) audited() connect.UnaryInterceptorFunc {
 			if roles[r.Spec().Procedure] <= access.Viewer {
 				return next(ctx, r)
 			}
+			if seen, ok := ctx.Value(auditKey{}).(*bool); ok {
+				*seen = true
+			}
 			// By the level as it was: the call may be the one that changes it.
 			told := s.Log.Enabled(ctx, slog.LevelInfo)
 			began := time.Now()
@@ -51,6 +56,30 @@ func (s *Server) audited() connect.UnaryInterceptorFunc {
 			return resp, err
 		}
 	}
+}
+
+// auditKey is where the context of a request notes that a line was written.
+type auditKey struct{}
+
+// undecoded writes the line of calls that [Server.audited] never sees, as they cannot be
+// decoded or are too long.
+func (s *Server) undecoded(next http.Handler) http.Handler {
+	roles := needed()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if roles[r.URL.Path] <= access.Viewer {
+			next.ServeHTTP(w, r)
+			return
+		}
+		seen, began := new(bool), time.Now()
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), auditKey{}, seen)))
+		if *seen || !s.Log.Enabled(r.Context(), slog.LevelInfo) {
+			return
+		}
+		err := connect.NewError(connect.CodeInvalidArgument, errors.New("it cannot be decoded"))
+		line := auditLine(callerOf(r.Context()), r.URL.Path, nil, nil, err)
+		line.AddAttrs(slog.Duration("took", time.Since(began).Round(time.Microsecond)))
+		s.undecodable.handle(r.Context(), s.Log.Handler(), line)
+	})
 }
 
 // auditLine is what is told of a call.

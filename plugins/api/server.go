@@ -40,6 +40,8 @@ type Server struct {
 	probing chan struct{}
 	// refused tells of those who were refused.
 	refused sparing
+	// undecodable are calls that were not understood.
+	undecodable sparing
 	// judgeEvery is that constant, which is less in tests.
 	judgeEvery time.Duration
 }
@@ -59,13 +61,14 @@ var _ apiv1connect.AgentHandler = (*Server)(nil)
 // Handler is everything that is served, without the check of who asks.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(apiv1connect.NewAgentHandler(s,
+	path, calls := apiv1connect.NewAgentHandler(s,
 		connect.WithCodec(apiv1.Codec{}),
 		connect.WithCompression("gzip", nil, nil), // it costs more than a local socket
 		connect.WithReadMaxBytes(maxRequest),
 		connect.WithInterceptors(s.audited(), ended{}),
 		connect.WithRecover(s.recovered),
-	))
+	)
+	mux.Handle(path, s.undecoded(calls))
 	mux.HandleFunc("GET /livez", s.livez)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	if s.Recent != nil {
