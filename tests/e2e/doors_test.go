@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
 
@@ -40,6 +41,67 @@ func TestReach(t *testing.T) {
 	h.Put("nftables/nat", `{"chains":[{"name":"post","type":"nat","hook":"postrouting"}]}`)
 	h.AwaitConfigured("nftables/nat")
 	h.Await("pending", "interface/mine")
+}
+
+// TestNameOfOwnNamespace: a name that leads to the agent's own namespace is no way into it,
+// neither from the start nor when another namespace had the name before; the objects in that
+// one do not come to the agent's. When the name is given back they are built again.
+func TestNameOfOwnNamespace(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{Parallel: true, NoEngine: true, Fast: true})
+	h.Start()
+	before, box := h.Exact(), netlinktest.New(t)
+	lead := func(name, file string) {
+		t.Helper()
+		next := filepath.Join(h.NetnsDir(), ".next")
+		if err := errors.Join(os.Symlink(file, next), os.Rename(next, filepath.Join(h.NetnsDir(), name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(h.NetnsDir(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	lead("alias", h.Own.Path)
+	values := map[string]string{
+		"interface/br": `{"namespace":{"netns":"NAME"},"bridge":{}}`,
+		"sysctl/fwd":   `{"namespace":{"netns":"NAME"},"key":"net.ipv4.ip_forward","value":"1"}`,
+		"nftables/in":  `{"namespace":{"netns":"NAME"},"chains":[{"name":"in","type":"filter","hook":"input","policy":"drop"}]}`,
+		"proxy/p":      `{"listen":{"namespace":{"netns":"NAME"},"address":"0.0.0.0:4711"},"forward":{"address":"127.0.0.1:80"}}`,
+	}
+	for key, value := range values {
+		value = strings.ReplaceAll(value, "NAME", "alias")
+		if r := h.Ctl("put", key, value); r.Code != 2 || !strings.Contains(r.Err, "is the network namespace of the host or of the agent") {
+			t.Errorf("put %s: exit %d\n%s", key, r.Code, r.Err)
+		}
+		h.Put(key, value)
+		h.Await("invalid", key)
+		h.Delete(key)
+	}
+	lead("blue", box.Path)
+	for key, value := range values {
+		h.Put(key, strings.ReplaceAll(value, "NAME", "blue"))
+		h.AwaitConfigured(key)
+	}
+	lead("blue", h.Own.Path)
+	for key := range values {
+		h.Await("pending", key)
+	}
+	// Without the names, which would show the agent's namespace as theirs.
+	for _, name := range []string{"alias", "blue"} {
+		if err := os.Remove(filepath.Join(h.NetnsDir(), name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := host.Diff(before, h.Exact()); diff != "" {
+		t.Errorf("changed:\n%s", diff)
+	}
+	lead("blue", box.Path)
+	for key := range values {
+		h.AwaitConfigured(key)
+	}
+	if err := os.Remove(filepath.Join(h.NetnsDir(), "blue")); err != nil { // its namespace ends before the host
+		t.Fatal(err)
+	}
 }
 
 // TestSystemDirectoriesStay: an agent that is told to use a directory of the system, as
