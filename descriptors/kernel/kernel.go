@@ -63,6 +63,7 @@ type Kernel interface {
 	Sysctls
 	TableEvents
 	Traffic
+	Announcements
 
 	// Watch calls f for every change in the namespaces that are open, now or
 	// later, until ctx ends, which is no error. It never blocks the kernel:

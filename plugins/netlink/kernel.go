@@ -63,6 +63,7 @@ type Kernel struct {
 	hub         *hub
 	paths       *pathWatch
 	calm        *idleConns
+	packets     packetSockets
 	actors      actors
 
 	counted allowance
@@ -141,6 +142,7 @@ func (k *Kernel) Close() error {
 	k.mu.Unlock()
 	k.hub.close()
 	k.paths.close()
+	k.packets.wait()
 	k.home.Close()
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// IP does what a command of ip(8), bridge(8), tc(8), wg(8), ethtool(8) or sysctl(8) says, by the port: "ip -n blue link
-// add eth0 type dummy". It knows the words that [Text] writes, and those to change and delete.
+// IP does what a command of ip(8), bridge(8), tc(8), wg(8), ethtool(8), sysctl(8), arping(8) or ndsend(8) says, by the
+// port: "ip -n blue link add eth0 type dummy". It knows the words that [Text] writes, and those to change and delete.
 // Without -n a command is about ns. Comments do nothing.
 func IP(k kernel.Kernel, ns kernel.NS, command string) error {
 	words := strings.Fields(command)
@@ -26,18 +26,18 @@ func IP(k kernel.Kernel, ns kernel.NS, command string) error {
 	}
 	c := &request{k: k, ns: ns, words: words[1:]}
 	tool := words[0]
-	if tool != "ethtool" { // of which they are the commands
+	if tool != "ethtool" && tool != "arping" { // of which they are the commands
 		if err := c.options(); err != nil {
 			return err
 		}
 	}
-	if len(c.words) > 0 && tool != "sysctl" {
+	if len(c.words) > 0 && tool != "sysctl" && tool != "ndsend" {
 		tool += " " + c.next()
 	}
 	do := map[string]func() error{
 		"ip netns": c.netns, "ip link": c.link, "ip tuntap": c.tuntap, "ip addr": c.address, "ip route": c.route, "ip rule": c.rule,
 		"ip neigh": c.neighbor, "ip nexthop": c.nexthop, "bridge fdb": c.fdb, "bridge link": c.bridgePort, "bridge vlan": c.bridgeVLAN,
-		"ethtool -K": c.offloads, "wg set": c.wireGuard, "sysctl": c.sysctl, "tc qdisc": c.qdisc, "tc filter": c.filter,
+		"ethtool -K": c.offloads, "arping -U": c.arping, "ndsend": c.ndsend, "wg set": c.wireGuard, "sysctl": c.sysctl, "tc qdisc": c.qdisc, "tc filter": c.filter,
 	}[tool]
 	if do == nil {
 		return fmt.Errorf("%q is no command here", tool)

@@ -26,6 +26,9 @@ type Options struct {
 	// Fallbacks has tunnels bring what Linux puts into every namespace with the first one of a
 	// type, such as gre0, unless its setting net.core.fb_tunnels_only_for_init_net says no.
 	Fallbacks bool
+	// Announced is called for each announcement that is sent, with the MAC of the link. It
+	// must not call the kernel. Nil: nobody listens.
+	Announced func(ns kernel.NS, a kernel.Announcement, mac string)
 }
 
 // Kernel is a kernel in memory. All of it may be used from any goroutine.
