@@ -41,6 +41,9 @@ type Address struct {
 	// own. Ignored by AddAddress.
 	Kernel    bool
 	Secondary bool
+	// Tentative: another host may have it too, for all that the kernel knows, or surely has
+	// it. Ignored by AddAddress.
+	Tentative bool
 	Broadcast netip.Addr
 }
 

@@ -226,6 +226,7 @@ func parseAddress(body []byte, named bool) (a kernel.Address, ok bool) {
 	a.Prefix = netip.PrefixFrom(local, int(body[1]))
 	// The same bit means temporary in IPv6.
 	a.Secondary = body[0] == unix.AF_INET && flags&unix.IFA_F_SECONDARY != 0
+	a.Tentative = body[0] == unix.AF_INET6 && flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0
 	ends := flags&unix.IFA_F_PERMANENT == 0 && a.Valid != 0
 	a.Kernel = a.Protocol >= 1 && a.Protocol <= protoLinkLocal || a.Protocol == 0 && (ends || unnamed(a, named))
 	return a, a.Prefix.IsValid()

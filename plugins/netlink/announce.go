@@ -18,8 +18,9 @@ import (
 // ndisc_notify are not enough: the kernel then announces when a link goes up or its MAC
 // changes, but not when an address comes to a link that is up.
 
-// carrierWait bounds how long an announcement waits for a carrier that is about to come: the
-// kernel tells a link and its bridge of a new carrier some time after it has come.
+// carrierWait bounds how long an announcement waits for what the kernel does a moment later: it
+// tells a link and its bridge of a new carrier, and accepts packets to a new IPv6 address, some
+// time after it has answered the request.
 const carrierWait = 250 * time.Millisecond
 
 // Announce tells the neighbours of links which MAC has an address; see the port.
@@ -31,11 +32,13 @@ func (k *Kernel) Announce(ns kernel.NS, as []kernel.Announcement) []error {
 }
 
 func (k *Kernel) announce(n *namespace, as []kernel.Announcement, errs []error) {
-	outlets := k.waitForOutlets(n, as)
+	end := time.Now().Add(carrierWait)
+	outlets := k.waitForOutlets(n, as, end)
+	n.waitForLocal(as, outlets, errs, end)
 	fd := -1
 	for i, a := range as {
 		o := outlets[a.Index]
-		if errs[i] = o.err(); errs[i] != nil {
+		if errs[i] = cmp.Or(o.err(), errs[i]); errs[i] != nil {
 			continue
 		}
 		if fd < 0 {
@@ -118,7 +121,7 @@ func (o *outlet) soon() bool {
 }
 
 // waitForOutlets reads the links of announcements, again while some are about to carry.
-func (k *Kernel) waitForOutlets(n *namespace, as []kernel.Announcement) map[int]*outlet {
+func (k *Kernel) waitForOutlets(n *namespace, as []kernel.Announcement, end time.Time) map[int]*outlet {
 	outlets := make(map[int]*outlet, len(as))
 	var unread []int
 	for _, a := range as {
@@ -127,13 +130,59 @@ func (k *Kernel) waitForOutlets(n *namespace, as []kernel.Announcement) map[int]
 			unread = append(unread, a.Index)
 		}
 	}
-	end := time.Now().Add(carrierWait)
-	for wait := 250 * time.Microsecond; ; wait = min(2*wait, 10*time.Millisecond) {
+	pause(end, func() (done bool) {
 		k.readOutlets(n, unread, outlets)
 		unread = slices.DeleteFunc(unread, func(index int) bool { return !outlets[index].soon() })
-		if len(unread) == 0 || time.Now().Add(wait).After(end) {
-			return outlets
+		return len(unread) == 0
+	})
+	return outlets
+}
+
+// waitForLocal waits until packets to the IPv6 addresses are accepted. The kernel makes the
+// route for that in the background (addrconf_dad_begin in net/ipv6/addrconf.c), also where it
+// detects no duplicates. Addresses that are still not accepted are not there any more, or not for
+// this host yet.
+func (n *namespace) waitForLocal(as []kernel.Announcement, outlets map[int]*outlet, errs []error, end time.Time) {
+	var fresh []int
+	for i, a := range as {
+		if a.Address.Is6() && !a.Address.Is4In6() && outlets[a.Index].err() == nil {
+			fresh = append(fresh, i)
 		}
+	}
+	pause(end, func() (done bool) {
+		fresh = n.notLocal(as, fresh)
+		return len(fresh) == 0
+	})
+	for _, i := range fresh {
+		errs[i] = refused(&refusal{unix.EADDRNOTAVAIL, "the host accepts no packets to the address"})
+	}
+}
+
+// notLocal picks those of the addresses to which packets from the network of their link are not
+// accepted.
+func (n *namespace) notLocal(as []kernel.Announcement, fresh []int) (others []int) {
+	ms, local := make([]*message, len(fresh)), make([]bool, len(fresh))
+	for i, at := range fresh {
+		a := as[at]
+		ms[i] = newMessage(unix.RTM_GETROUTE, 0)
+		ms[i].b = append(ms[i].b, unix.AF_INET6, 128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+		ms[i].addr(unix.RTA_DST, a.Address)
+		ms[i].u32(unix.RTA_IIF, uint32(a.Index))
+	}
+	n.doEach(ms, func(i int, _ uint16, body []byte) {
+		local[i] = len(body) >= unix.SizeofRtMsg && body[7] == unix.RTN_LOCAL
+	})
+	for i, at := range fresh {
+		if !local[i] {
+			others = append(others, at)
+		}
+	}
+	return others
+}
+
+// pause calls f until it is done, at growing intervals, but not after the end.
+func pause(end time.Time, f func() (done bool)) {
+	for wait := 250 * time.Microsecond; !f() && time.Now().Add(wait).Before(end); wait = min(2*wait, 10*time.Millisecond) {
 		time.Sleep(wait)
 	}
 }

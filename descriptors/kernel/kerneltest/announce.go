@@ -39,6 +39,8 @@ func (k *Kernel) Announce(ns kernel.NS, as []kernel.Announcement) []error {
 				return refused(syscall.EOPNOTSUPP)
 			case !l.running:
 				return refused(syscall.ENETDOWN)
+			case a.Address.Is6() && !slices.ContainsFunc(l.addresses, func(b kernel.Address) bool { return b.Prefix.Addr() == a.Address }):
+				return refused(syscall.EADDRNOTAVAIL)
 			}
 			if k.opts.Announced != nil {
 				k.opts.Announced(ns, a, l.MAC)
