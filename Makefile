@@ -118,6 +118,7 @@ soak: ## containers and pods come and go for long, with faults, kills and restar
 	$(GO) test -count=1 -timeout 60m -v -run '^TestDamagedStore$$' ./tests/e2e -damages 100
 	$(GO) test -count=1 -timeout 30m -v -run '^TestChangesWhileAway$$' ./scheduler -aways 100000
 	$(GO) test -count=1 -timeout 30m -v -run '^TestGuardsAfterAway$$' ./tests/e2e -away 60
+	$(GO) test -count=1 -timeout 60m -v -run '^TestNeighborsReach$$' ./descriptors/announce -steps 2000
 	$(COUNT) fuzz -fuzztime=3m -fuzzminimizetime=30s ./...
 
 demo: build ## the whole story on this machine, as root; leaves nothing behind

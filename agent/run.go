@@ -88,7 +88,7 @@ func (a *agent) stages() [][]component {
 	if a.resources != nil {
 		below = append(below, component{"resources", a.resources.Run})
 	}
-	below = append(below, component{"handles", a.host.closeUnused})
+	below = append(below, component{"handles", a.host.closeUnused}, component{"announcer", a.host.announcer.Run})
 	record := []component{{"recorder", func(ctx context.Context) error { return a.recorder.run(ctx, a.tracker.Runtimes) }}}
 	if a.eventFile != nil { // to the last event of the others
 		record = append(record, component{"events", func(ctx context.Context) error {

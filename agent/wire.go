@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/address"
+	"github.com/plumb-net/plumb/descriptors/announce"
 	"github.com/plumb-net/plumb/descriptors/fdb"
 	"github.com/plumb-net/plumb/descriptors/forward"
 	"github.com/plumb-net/plumb/descriptors/hostlink"
@@ -63,6 +64,8 @@ type host struct {
 	ledger *ledger.Ledger
 	kernel *ground
 	owner  *kernel.Owner
+	// announcer tells neighbours where addresses are; nil while nothing is made.
+	announcer *announce.Announcer
 	// given is what the pools have given to claims. It is a ledger of its own, since
 	// it holds across boots.
 	given *ledger.Ledger
@@ -244,7 +247,7 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 		return err
 	}
 	interfaces, err := scheduler.Register(s, iface.New(iface.Deps{
-		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: self,
+		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: self, Announcer: h.announcer,
 		KeyFile: keyFile, Shadow: c.Shadow == on,
 		Everywhere: func() { openAllNamespaces(h.kernel, c) },
 		Copied: func(l kernel.Link, key string) {
@@ -259,7 +262,7 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	self.Bind(interfaces)
 	var addresses *scheduler.Kind[*models.Address, kernel.AddressRef]
 	addresses, err = scheduler.Register(s, address.New(address.Deps{
-		Kernel: h.kernel, Owner: h.owner, Names: names, Interfaces: interfaces, Claims: h.book,
+		Kernel: h.kernel, Owner: h.owner, Names: names, Interfaces: interfaces, Claims: h.book, Announcer: h.announcer,
 		Wanted: func(k scheduler.Key) bool { _, wanted := addresses.Wanted(k); return wanted }}))
 	if err != nil {
 		return err
@@ -410,6 +413,7 @@ func wire(c Config, open func(Config) (*ground, error), out slog.Handler) (_ *ag
 	if err := a.host.read(c, log); err != nil {
 		return nil, err
 	}
+	a.host.announcer = announce.New(a.host.kernel, log.With("part", "announcer"))
 	sources := []string{etcd.Source, cni.Source}
 	if c.Intent != "" {
 		sources = append(sources, file.Name)
@@ -536,7 +540,7 @@ func (a *agent) figures() metrics.Sources {
 	}
 	return metrics.Sources{
 		Scheduler: a.sched, KernelWrites: a.host.kernel.Writes, Health: a.health, Containers: a.tracker.Runtimes, Resources: used,
-		CNI: a.cni.server.Figures, Proxies: a.host.proxyFigures, Events: a.recorder.figures(),
+		CNI: a.cni.server.Figures, Proxies: a.host.proxyFigures, Announcements: a.host.announcer.Figures, Events: a.recorder.figures(),
 		Store: a.store, Held: a.heldDeletions, Frozen: func() bool { return a.freezer.Frozen() != nil },
 		Unconfirmed: a.unconfirmed, Version: buildinfo.Version(), Commit: buildinfo.Commit(),
 	}

@@ -171,6 +171,21 @@ func (d *address) addAll(ctx context.Context, b *batch) {
 		for i, err := range d.Kernel.AddAddresses(ns, as) {
 			asked[ns][i].err = err
 		}
+		d.announce(asked[ns])
+	}
+}
+
+// announce tells neighbours of the addresses that have been created: they may know another MAC,
+// of an address that was elsewhere before.
+func (d *address) announce(jobs []*job) {
+	var added []kernel.AddressRef
+	for _, j := range jobs {
+		if j.err == nil && j.addr.Scope != scopeNumber("host") {
+			added = append(added, j.op.Meta)
+		}
+	}
+	if len(added) > 0 {
+		d.Announcer.Added(added...)
 	}
 }
 
@@ -231,6 +246,8 @@ func (d *address) clash(j job) error {
 			if err := d.Kernel.AddAddress(at.NS, j.addr); err != nil {
 				return explain(j.op.Value, at, err)
 			}
+			j.err = nil
+			d.announce([]*job{&j})
 			return nil
 		default:
 			d.undo(j)

@@ -71,6 +71,7 @@ func (d *address) find(r *removal, ops []*op, read readLink) {
 		}
 		r.forgotten = append(r.forgotten, o)
 		d.forget(o.Meta) // first, or we take the event for news
+		d.Announcer.Removed(o.Meta)
 		d.shared.Forget(o.Meta.LinkRef, o.Meta.Prefix)
 		for _, a := range r.there {
 			if a.Prefix == o.Meta.Prefix && d.mayDelete(o) {

@@ -25,13 +25,30 @@ type Deps struct {
 	Interfaces kind.WantedInterfaces
 	// Claims tells what ipclaims hold; nil if there are none.
 	Claims kind.Claims
+	// Announcer tells neighbours where addresses are; nil: nobody does.
+	Announcer Announcer
 	// Wanted reports whether the scheduler wants an address; nil: it wants all that
 	// are there.
 	Wanted func(k scheduler.Key) bool
 }
 
+// Announcer tells the neighbours of links where addresses are. Its methods do not fail.
+type Announcer interface {
+	// Added announces addresses that have been created, Removed ends the announcement of one.
+	Added(addresses ...kernel.AddressRef)
+	Removed(at kernel.AddressRef)
+}
+
+type silent struct{}
+
+func (silent) Added(...kernel.AddressRef) {}
+func (silent) Removed(kernel.AddressRef)  {}
+
 // New makes the kind. What an operation remembers is the link and the address.
 func New(deps Deps) scheduler.Descriptor[*models.Address, kernel.AddressRef] {
+	if deps.Announcer == nil {
+		deps.Announcer = silent{}
+	}
 	d := &address{Deps: deps}
 	d.objects = owned.Objects[*models.Address, kernel.AddressRef]{
 		Kind: models.KindAddress, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare}

@@ -375,7 +375,11 @@ func (d *iface) change(l kernel.Link, s settings) error {
 		_, err := d.Kernel.LinkByIndex(l.NS, l.Index)
 		return err
 	}
-	return d.Kernel.SetLink(l.NS, l.Index, p)
+	err := d.Kernel.SetLink(l.NS, l.Index, p)
+	if err == nil {
+		d.announceMoved(l, p)
+	}
+	return err
 }
 
 // unless drops a wish that is fulfilled.

@@ -118,6 +118,7 @@ func (d *iface) make(ctx context.Context, ns kernel.NS, ws []*wish) (made []*wis
 		if spec.Veth != nil {
 			all.forbid(spec.Veth.PeerNS, &spec.Veth.PeerAccepts, *spec.Veth.PeerAccepts.Redirects4)
 		}
+		d.keepMACs(w, &spec)
 		asked, specs = append(asked, w), append(specs, spec)
 	}
 	links, errs := d.Kernel.AddLinks(ns, specs)
@@ -128,8 +129,11 @@ func (d *iface) make(ctx context.Context, ns kernel.NS, ws []*wish) (made []*wis
 			continue
 		}
 		if errs[i] == nil {
-			w.far = farEnd(specs[i], links[i])
+			if w.far = farEnd(specs[i], links[i]); w.far != nil {
+				d.noteLink(w.peer.key, *w.far)
+			}
 		}
+		d.noteLink(w.key, w.link)
 		if w.err = d.Owner.Hit("interface/made"); w.err == nil {
 			made = append(made, w)
 		}
@@ -246,6 +250,7 @@ func (d *iface) finish(ns kernel.NS, ws []*wish) {
 			d.settle(w.link.Ref(), w.value)
 		}
 	}
+	d.announceSetUp(ws)
 }
 
 // apply changes what is not as wished.
@@ -256,6 +261,9 @@ func (d *iface) apply(w *wish, l kernel.Link) error {
 	}
 	if err == nil {
 		err = d.complete(w, l)
+	}
+	if err == nil {
+		d.announceMoved(l, p)
 	}
 	return err
 }

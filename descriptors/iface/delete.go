@@ -16,6 +16,11 @@ import (
 // in the namespace where more go.
 func (d *iface) deleteBatch(ctx context.Context, ops []*op) {
 	d.objects.DeleteBatch(ops, func() { d.removeAll(ctx, ops) })
+	for _, o := range ops {
+		if o.Err == nil {
+			d.forgetMAC(o.Key)
+		}
+	}
 }
 
 func (d *iface) removeAll(ctx context.Context, ops []*op) {

@@ -38,6 +38,8 @@ type Deps struct {
 	// Shadow: nothing is ever made or changed. What an existing link would be adopted for
 	// without any change then counts as adopted.
 	Shadow bool
+	// Announcer tells neighbours which MAC the addresses of links have; nil: nobody does.
+	Announcer Announcer
 	// Leaving says why the link of a key must not be made although it is wanted; nil:
 	// that is never so.
 	Leaving func(k scheduler.Key, v *models.Interface) error
@@ -45,6 +47,22 @@ type Deps struct {
 	// tells nobody. Default: every ten seconds while Watch runs.
 	Poll <-chan time.Time
 }
+
+// Announcer tells the neighbours of links which MAC their addresses have. Its methods do not fail.
+type Announcer interface {
+	// Saw notes a link that has been read or created; the MAC may be unknown.
+	Saw(l kernel.Link)
+	// SetUp announces what could not be announced before links were set up, and Moved the
+	// addresses of links that were there before and have another MAC or master, or are up again.
+	SetUp(links ...kernel.Link)
+	Moved(links ...kernel.Link)
+}
+
+type silent struct{}
+
+func (silent) Saw(kernel.Link)      {}
+func (silent) SetUp(...kernel.Link) {}
+func (silent) Moved(...kernel.Link) {}
 
 // Self lets the kind see itself: it is given to [New], and bound to the kind
 // that the registration returns. Until then nothing is in place or wanted.
@@ -78,6 +96,9 @@ func New(deps Deps) scheduler.Descriptor[*models.Interface, kernel.LinkRef] {
 			return k, fmt.Errorf("%s: files with keys are not read here", file)
 		}
 	}
+	if deps.Announcer == nil {
+		deps.Announcer = silent{}
+	}
 	d := &iface{Deps: deps, links: map[kernel.LinkRef]*held{}, open: map[kernel.NS]scheduler.Key{}}
 	d.objects = owned.Objects[*models.Interface, kernel.LinkRef]{
 		Kind: models.KindInterface, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare}
@@ -96,6 +117,7 @@ type iface struct {
 
 	mu     sync.Mutex
 	links  map[kernel.LinkRef]*held
+	macs   map[scheduler.Key]string    // see [keepsMAC]
 	notify func(...scheduler.Key)      // nil while nobody watches
 	open   map[kernel.NS]scheduler.Key // see [iface.findOpen]
 }

@@ -110,6 +110,10 @@ func (r *search) all(yield func(found, error) bool) {
 	if !r.readOnly {
 		r.d.keep(links, failed)
 		r.noteCopies(places)
+		for k, l := range links {
+			r.d.noteLink(k, l)
+		}
+		r.d.forgetMACs(links)
 	}
 	for _, k := range slices.Sorted(maps.Keys(links)) {
 		if !yield(r.found(k, links[k]), nil) {
@@ -278,6 +282,7 @@ func (r *search) some(keys []scheduler.Key, yield func(found, error) bool) {
 		case r.readOnly:
 		case there:
 			r.d.keepOne(k, l.Ref())
+			r.d.noteLink(k, l)
 		case err == nil:
 			r.d.forget(k, r.hints(k).ref)
 			reading.Forget(string(k))

@@ -69,12 +69,15 @@ func (d *iface) news(l kernel.Link, deleted bool) owned.News {
 		return owned.News{}
 	}
 	if h.busy {
+		d.noteMAC(key, l)
 		h.meanwhile.last, h.meanwhile.unclear = &l, h.meanwhile.unclear || deleted
 		d.mu.Unlock()
 		return owned.News{}
 	}
 	if deleted {
 		d.drop(ref)
+	} else {
+		d.noteMAC(key, l)
 	}
 	d.mu.Unlock()
 	switch {

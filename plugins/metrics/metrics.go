@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/plumb-net/plumb/descriptors/announce"
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni"
@@ -46,8 +47,10 @@ type Sources struct {
 	Resources func() []resources.Latest
 	CNI       func() []cni.Figure
 	Proxies   func() map[string]kernel.ProxyFigures
-	Events    Events
-	Store     Store
+	// Announcements are what neighbours were told; nil: nothing is counted.
+	Announcements func() announce.Figures
+	Events        Events
+	Store         Store
 	// Held is how many deletions are held back, Frozen whether nothing is done at all.
 	Held   func() int
 	Frozen func() bool
@@ -63,7 +66,7 @@ func Handler(s Sources) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&collector{sched: s.Scheduler, writes: s.KernelWrites, health: s.Health}, agent{s}, loop{s.Scheduler.Figures}, operations{s.Scheduler.Kinds},
-		runtimes{s.Containers}, calls{s.CNI}, proxies{s.Proxies}, s.Events)
+		runtimes{s.Containers}, calls{s.CNI}, proxies{s.Proxies}, announcements{s.Announcements}, s.Events)
 	if s.Resources != nil {
 		r.MustRegister(usage{s.Resources})
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plumb-net/plumb/descriptors/announce"
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni"
@@ -60,7 +61,7 @@ func page(t *testing.T) string {
 	h := Handler(Sources{
 		Scheduler: some{}, KernelWrites: func() uint64 { return 7 },
 		Health:     func() []models.Health { return []models.Health{{Name: "etcd", State: "ok"}} },
-		Containers: runtimes, Resources: someUse, CNI: asked, Proxies: forwarders, Events: figuresOfEvents(t),
+		Containers: runtimes, Resources: someUse, CNI: asked, Proxies: forwarders, Announcements: (*announce.Announcer)(nil).Figures, Events: figuresOfEvents(t),
 		Store: store{}, Held: func() int { return 21 }, Frozen: func() bool { return true },
 		Unconfirmed: func() (time.Time, bool) { return time.Now().Add(-time.Second), true },
 		Version:     "1.2.3", Commit: "abc",

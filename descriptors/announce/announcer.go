@@ -1,0 +1,419 @@
+package announce
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+)
+
+// repetitions are how long after an announcement the next one follows.
+var repetitions = []time.Duration{time.Second, 2 * time.Second}
+
+// turn is how many announcements are sent at once when they are repeated.
+const turn = 128
+
+// Kernel is the part of the port that the announcer uses.
+type Kernel interface {
+	kernel.Announcements
+	Watch(ctx context.Context, f func(kernel.Event)) error
+	Addresses(ns kernel.NS, index int) ([]kernel.Address, error)
+	Links(ns kernel.NS) ([]kernel.Link, error)
+	LinkByIndex(ns kernel.NS, index int) (kernel.Link, error)
+}
+
+// Announcer announces the addresses of links. The first announcement of an address is sent by
+// the caller; the repetitions, and the announcements that wait for a carrier, are sent by
+// [Announcer.Run]. Its methods may be called from any goroutine, and on a nil Announcer,
+// which announces nothing.
+type Announcer struct {
+	k            Kernel
+	log          *slog.Logger
+	sent, failed atomic.Uint64
+	wake         chan struct{} // has room for one
+
+	mu    sync.Mutex // guards what follows
+	links map[kernel.LinkRef]*link
+	// queues are the announcements that are to be repeated, one for each of the repetitions;
+	// each is in the order of time.
+	queues [][]repetition
+	// waiting are the links with announcements that wait for a carrier.
+	waiting map[kernel.LinkRef]bool
+	// readdressed are links that have another MAC; carrying are those that may carry now; lost
+	// are the namespaces of which events were lost.
+	readdressed, carrying map[kernel.LinkRef]bool
+	lost                  map[kernel.NS]bool
+	// sending are the addresses that are being announced right now; idle tells when some
+	// are not any more.
+	sending map[kernel.AddressRef]int
+	idle    *sync.Cond
+}
+
+// link is a link of ours.
+type link struct {
+	mac  string         // as it was seen last, "" if it was not
+	peer kernel.LinkRef // the other end of a veth, zero if it is not known
+	due  map[netip.Prefix]*announcement
+}
+
+// announcement is an address that is being announced.
+type announcement struct {
+	done    int // how often it was sent
+	waiting bool
+}
+
+// repetition is when to announce an address again.
+type repetition struct {
+	at time.Time
+	of kernel.AddressRef
+	*announcement
+}
+
+// Figures are what an announcer has done.
+type Figures struct {
+	Sent, Failed uint64
+	// Waiting are the announcements that wait for a carrier.
+	Waiting int
+}
+
+// New makes an announcer.
+func New(k Kernel, log *slog.Logger) *Announcer {
+	a := &Announcer{
+		k: k, log: log, wake: make(chan struct{}, 1), links: map[kernel.LinkRef]*link{},
+		queues: make([][]repetition, len(repetitions)), waiting: map[kernel.LinkRef]bool{},
+		readdressed: map[kernel.LinkRef]bool{}, carrying: map[kernel.LinkRef]bool{}, lost: map[kernel.NS]bool{},
+		sending: map[kernel.AddressRef]int{},
+	}
+	a.idle = sync.NewCond(&a.mu)
+	return a
+}
+
+// Figures returns what the announcer has done so far.
+func (a *Announcer) Figures() Figures {
+	if a == nil {
+		return Figures{}
+	}
+	f := Figures{Sent: a.sent.Load(), Failed: a.failed.Load()}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for at := range a.waiting {
+		for _, one := range a.links[at].due {
+			if one.waiting {
+				f.Waiting++
+			}
+		}
+	}
+	return f
+}
+
+// Added announces addresses that have been created.
+func (a *Announcer) Added(addresses ...kernel.AddressRef) {
+	if a != nil {
+		a.send(a.begin(addresses))
+	}
+}
+
+// Removed ends the announcement of an address that is about to be deleted. After it returns the
+// address is not announced any more, so that whoever gets it next has the last word.
+func (a *Announcer) Removed(at kernel.AddressRef) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.drop(at)
+	for a.sending[at] > 0 {
+		a.idle.Wait()
+	}
+}
+
+// Saw notes the MAC of a link that has been read or created. If it was another one before,
+// its addresses are announced a moment later.
+func (a *Announcer) Saw(l kernel.Link) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.links[l.Ref()] == nil {
+		a.links[l.Ref()] = &link{}
+	}
+	a.note(l)
+}
+
+// SetUp announces what the setting up of links has made possible: addresses of the links, of the
+// other ends of their cables and of their masters that are new, and those of masters that have
+// another MAC now.
+func (a *Announcer) SetUp(links ...kernel.Link) {
+	if a == nil || len(links) == 0 {
+		return
+	}
+	fresh, masters := map[kernel.AddressRef]*announcement{}, map[kernel.LinkRef]bool{}
+	a.mu.Lock()
+	for _, l := range links {
+		master := kernel.LinkRef{NS: l.NS, Index: l.Master}
+		if a.links[master] != nil {
+			masters[master] = true
+		}
+		for _, at := range []kernel.LinkRef{l.Ref(), peerOf(l), master} {
+			if known := a.links[at]; known != nil {
+				for p, one := range known.due {
+					fresh[kernel.AddressRef{LinkRef: at, Prefix: p}] = one
+				}
+			}
+		}
+	}
+	a.mu.Unlock()
+	for at := range masters {
+		if l, err := a.k.LinkByIndex(at.NS, at.Index); err == nil {
+			a.Saw(l)
+		}
+	}
+	a.announce(fresh, true)
+	a.announceReaddressed()
+}
+
+// Moved announces all addresses of links that were there before and have another MAC, another
+// master, or are up again, and those of the other ends of their cables: bridges on the way to
+// them have to learn where they are.
+func (a *Announcer) Moved(links ...kernel.Link) {
+	if a == nil {
+		return
+	}
+	for _, l := range links {
+		a.Saw(l)
+		for _, at := range []kernel.LinkRef{l.Ref(), peerOf(l)} {
+			if at.Index != 0 && at.NS != 0 {
+				a.announceAll(at)
+			}
+		}
+	}
+	a.SetUp(links...)
+}
+
+func peerOf(l kernel.Link) kernel.LinkRef {
+	if l.Type != "veth" {
+		return kernel.LinkRef{}
+	}
+	return kernel.LinkRef{NS: l.ParentNS, Index: l.Parent}
+}
+
+// begin notes addresses that are to be announced from now on.
+func (a *Announcer) begin(addresses []kernel.AddressRef) map[kernel.AddressRef]*announcement {
+	fresh := map[kernel.AddressRef]*announcement{}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, at := range addresses {
+		if at.Prefix.Addr().IsLoopback() {
+			continue
+		}
+		l := a.links[at.LinkRef]
+		if l == nil {
+			l = &link{}
+			a.links[at.LinkRef] = l
+		}
+		if l.due == nil {
+			l.due = map[netip.Prefix]*announcement{}
+		}
+		l.due[at.Prefix] = &announcement{}
+		fresh[at] = l.due[at.Prefix]
+	}
+	return fresh
+}
+
+// announceAll announces all addresses of a link.
+func (a *Announcer) announceAll(at kernel.LinkRef) {
+	list, err := a.k.Addresses(at.NS, at.Index)
+	if err != nil {
+		return // it has gone, and there is nothing to announce
+	}
+	var all []kernel.AddressRef
+	for _, addr := range list {
+		if announced(addr) {
+			all = append(all, kernel.AddressRef{LinkRef: at, Prefix: addr.Prefix})
+		}
+	}
+	a.send(a.begin(all))
+}
+
+// hostScope is that of addresses which nobody reaches from outside.
+const hostScope = 254
+
+// announced reports whether neighbours may be told of an address. That of another host, which
+// duplicate address detection has found or may still find, is not ours to announce.
+func announced(a kernel.Address) bool { return a.Scope != hostScope && !a.Tentative }
+
+// send announces addresses, and has those repeated that were sent.
+func (a *Announcer) send(list map[kernel.AddressRef]*announcement) { a.announce(list, false) }
+
+// announce announces addresses. One more announcement besides those that are due takes nothing
+// from the repetitions.
+func (a *Announcer) announce(list map[kernel.AddressRef]*announcement, more bool) {
+	in := map[kernel.NS][]kernel.AddressRef{}
+	for at := range list {
+		in[at.NS] = append(in[at.NS], at)
+	}
+	for _, ns := range slices.Sorted(maps.Keys(in)) {
+		some := a.take(in[ns], list)
+		if len(some) == 0 {
+			continue
+		}
+		slices.SortFunc(some, compare)
+		calls := make([]kernel.Announcement, len(some))
+		for i, at := range some {
+			calls[i] = kernel.Announcement{Index: at.Index, Address: at.Prefix.Addr()}
+		}
+		a.settle(some, list, a.k.Announce(ns, calls), more)
+	}
+}
+
+// take picks the announcements that are still to be sent, and notes that they are being sent.
+func (a *Announcer) take(all []kernel.AddressRef, list map[kernel.AddressRef]*announcement) (some []kernel.AddressRef) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, at := range all {
+		if l := a.links[at.LinkRef]; l != nil && l.due[at.Prefix] == list[at] {
+			some = append(some, at)
+			a.sending[at]++
+		}
+	}
+	return some
+}
+
+// settle notes what has become of announcements.
+func (a *Announcer) settle(some []kernel.AddressRef, list map[kernel.AddressRef]*announcement, errs []error, more bool) {
+	var failed error
+	var failures int
+	now, early := time.Now(), false
+	a.mu.Lock()
+	for i, at := range some {
+		l, one := a.links[at.LinkRef], list[at]
+		if l == nil || l.due[at.Prefix] != one {
+			continue // it was removed meanwhile, or begun anew
+		}
+		switch err := errs[i]; {
+		case errors.Is(err, kernel.ErrDown):
+			one.waiting = true
+			a.waiting[at.LinkRef] = true
+			continue
+		case kernel.IsGone(err), errors.Is(err, kernel.ErrUnsupported):
+			a.drop(at)
+			continue
+		case err != nil:
+			failed, failures = errors.Join(failed, err), failures+1
+			a.failed.Add(1)
+		default:
+			a.sent.Add(1)
+		}
+		repeats := more && one.done > 0 && !one.waiting
+		if one.waiting = false; repeats {
+			continue
+		}
+		if one.done == len(repetitions) {
+			a.drop(at)
+			continue
+		}
+		q := &a.queues[one.done]
+		early = early || len(*q) == 0
+		*q = append(*q, repetition{now.Add(repetitions[one.done]), at, one})
+		one.done++
+	}
+	for _, at := range some {
+		a.calm(at.LinkRef)
+		if a.sending[at]--; a.sending[at] == 0 {
+			delete(a.sending, at)
+		}
+	}
+	a.idle.Broadcast()
+	a.mu.Unlock()
+	if early {
+		a.rouse()
+	}
+	if failed != nil && a.log != nil {
+		a.log.Warn("addresses cannot be announced to neighbours", "addresses", failures, "error", firstOf(failed))
+	}
+}
+
+// firstOf is the first of joined errors.
+func firstOf(err error) error {
+	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the join itself
+		return all.Unwrap()[0]
+	}
+	return err
+}
+
+// drop ends the announcement of an address; a.mu is held.
+func (a *Announcer) drop(at kernel.AddressRef) {
+	if l := a.links[at.LinkRef]; l != nil {
+		delete(l.due, at.Prefix)
+		a.calm(at.LinkRef)
+	}
+}
+
+// dropLink ends all announcements of a link that has gone; a.mu is held.
+func (a *Announcer) dropLink(at kernel.LinkRef) {
+	delete(a.links, at)
+	delete(a.waiting, at)
+	delete(a.readdressed, at)
+	delete(a.carrying, at)
+}
+
+// calm notes whether announcements of a link wait; a.mu is held.
+func (a *Announcer) calm(at kernel.LinkRef) {
+	if l := a.links[at]; l != nil {
+		for _, one := range l.due {
+			if one.waiting {
+				return
+			}
+		}
+	}
+	delete(a.waiting, at)
+}
+
+// note compares a link with what is known of it; a.mu is held.
+func (a *Announcer) note(l kernel.Link) {
+	at := l.Ref()
+	known := a.links[at]
+	if known == nil {
+		return
+	}
+	if peer := peerOf(l); peer.NS != 0 {
+		known.peer = peer
+	}
+	if l.MAC != "" && known.mac != l.MAC {
+		if known.mac != "" {
+			a.readdressed[at] = true
+			a.rouse()
+		}
+		known.mac = l.MAC
+	}
+}
+
+func (a *Announcer) rouse() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// announceReaddressed announces the addresses of links that have another MAC.
+func (a *Announcer) announceReaddressed() {
+	a.mu.Lock()
+	links := slices.SortedFunc(maps.Keys(a.readdressed), compareLinks)
+	clear(a.readdressed)
+	a.mu.Unlock()
+	for _, at := range links {
+		a.announceAll(at)
+	}
+}
+
+func compareLinks(a, b kernel.LinkRef) int {
+	return compare(kernel.AddressRef{LinkRef: a}, kernel.AddressRef{LinkRef: b})
+}
