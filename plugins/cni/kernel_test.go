@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/address"
+	"github.com/plumb-net/plumb/descriptors/announce"
 	"github.com/plumb-net/plumb/descriptors/iface"
 	"github.com/plumb-net/plumb/descriptors/ipam"
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -56,16 +57,17 @@ func newMachine(t *testing.T) *machine {
 		NetNS: registerTo(t, m.sched, netns.New(k, owner, netns.Options{Dir: netlinktest.Dir(t)})),
 		Refs:  registerTo(t, m.sched, namespace.New(k, namespace.Options{Pods: store})),
 	}
-	names, places, self := &kernel.Names{}, selector.NewResolver(k, views), &iface.Self{}
-	interfaces := registerTo(t, m.sched, iface.New(iface.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: self}))
+	names, places, self, announcer := &kernel.Names{}, selector.NewResolver(k, views), &iface.Self{}, announce.New(k, nil)
+	interfaces := registerTo(t, m.sched, iface.New(iface.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: self, Announcer: announcer}))
 	self.Bind(interfaces)
-	registerTo(t, m.sched, address.New(address.Deps{Kernel: k, Owner: owner, Names: names, Interfaces: interfaces, Claims: book}))
+	registerTo(t, m.sched, address.New(address.Deps{Kernel: k, Owner: owner, Names: names, Interfaces: interfaces, Claims: book, Announcer: announcer}))
 	registerTo(t, m.sched, route.New(route.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: interfaces, Claims: book}))
 	registerTo(t, m.sched, nftables.New(nftables.Deps{Kernel: k, Tables: nft.New(k, ""), Owner: owner, Places: places, Claims: book}))
 	registerTo(t, m.sched, sysctl.New(sysctl.Deps{Kernel: k, Owner: owner, Places: places, Interfaces: interfaces}))
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = m.sched.Run(ctx) })
+	running.Go(func() { _ = announcer.Run(ctx) })
 	m.want()
 	m.service = cni.NewService(m.sched, store, kernelHost{newFakeHost(), k}, slog.New(slog.DiscardHandler))
 	m.service.Restore()
