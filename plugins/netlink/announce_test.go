@@ -82,6 +82,7 @@ func TestAnnounce(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, eth0 := n.connect(t, n.b, "again") // its carrier is still to come
+	n.hostB.IP(t, "addr add fd00::2/64 dev eth0 nodad")
 	for _, addr := range []string{"10.0.0.2", "fd00::2"} {
 		a := at(eth0.Index, addr)
 		if err := n.Announce(n.b, []kernel.Announcement{a})[0]; err != nil {
@@ -143,6 +144,7 @@ func TestAnnounceMany(t *testing.T) {
 // as others do: checksum, hop limit, and the flag of routers.
 func TestAnnouncementFrames(t *testing.T) {
 	n := newNetwork(t)
+	n.hostB.IP(t, "addr add fd00::2/64 dev eth0 nodad")
 	frames := listenOn(t, n.bench, "b")
 	list := []kernel.Announcement{at(n.linkB.Index, "10.0.0.2"), at(n.linkB.Index, "fd00::2")}
 	if err := errors.Join(n.Announce(n.b, list)...); err != nil {
