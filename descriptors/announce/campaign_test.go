@@ -80,7 +80,7 @@ func newWorld(t *testing.T) *world {
 	w.s, w.announcer = scheduler.New(scheduler.Options{}), announce.New(loud{w.k, w}, nil)
 	owner, names, self := kernel.NewOwner("test", "boot", &kernel.MemLedger{}, nil), &kernel.Names{}, &iface.Self{}
 	refs := register(t, w.s, namespace.New(w.k, namespace.Options{}))
-	nets := register(t, w.s, netns.New(w.k, owner, w.dir))
+	nets := register(t, w.s, netns.New(w.k, owner, netns.Options{Dir: w.dir}))
 	places := selector.NewResolver(w.k, selector.Views{NetNS: nets, Refs: refs, NamedDir: w.dir})
 	links := register(t, w.s, iface.New(iface.Deps{Kernel: w.k, Owner: owner, Names: names, Places: places, Interfaces: self, Announcer: w.announcer}))
 	self.Bind(links)

@@ -240,11 +240,8 @@ func (n *namespace) readOutlets(indexes []int, list []*outlet) {
 	}
 }
 
-// What linux/if_link.h and linux/ipv6.h say and x/sys does not.
-const (
-	inet6Conf         = 2 // IFLA_INET6_CONF
-	devconfForwarding = 0 // DEVCONF_FORWARDING
-)
+// The place of a setting of IPv6 in link messages, see linux/ipv6.h.
+const inet6Forwarding = 0 // DEVCONF_FORWARDING
 
 func (o *outlet) parse(body []byte) {
 	if len(body) < unix.SizeofIfInfomsg {
@@ -298,8 +295,8 @@ func forwardsIPv6(spec []byte) bool {
 			continue
 		}
 		for typ, conf := range attributes(v) {
-			if typ == inet6Conf && len(conf) >= 4*(devconfForwarding+1) {
-				return asU32(conf[4*devconfForwarding:]) != 0
+			if typ == inet6Conf && len(conf) >= 4*(inet6Forwarding+1) {
+				return asU32(conf[4*inet6Forwarding:]) != 0
 			}
 		}
 	}

@@ -16,11 +16,6 @@ func (as *Assessor) Fork(g *graph.Graph, kinds *kind.Registry, node func(*graph.
 	for n, unread := range as.UnreadNodes {
 		out.UnreadNodes[node(n)] = unread
 	}
-	if as.HeldBack != nil {
-		out.HeldBack = make(map[*graph.Node]*HeldBack, len(as.HeldBack))
-	}
-	for n, h := range as.HeldBack {
-		out.HeldBack[node(n)] = h
-	}
+	out.HeldBack = maps.Clone(as.HeldBack)
 	return out
 }
