@@ -31,7 +31,8 @@ const linkWord = `(?:"[a-zA-Z_][a-zA-Z0-9_.-]*"|[a-zA-Z_][a-zA-Z0-9_.-]*)`
 
 // nftKeywords can stand where a name could.
 var nftKeywords = []string{"map", "vmap", "and", "or", "xor", "eq", "ne", "lt", "gt", "le", "ge", "lshift", "rshift", "set", "in",
-	"numgen", "jhash", "symhash", "fib", "meta", "ct", "ip", "ip6", "tcp", "udp", "th", "ether", "socket", "missing", "exists", "accept", "drop"}
+	"numgen", "jhash", "symhash", "fib", "meta", "ct", "ip", "ip6", "tcp", "udp", "th", "ether", "socket", "missing", "exists", "accept", "drop",
+	"limit", "counter", "quota", "last", "timeout", "expires", "comment"} // the last are of elements that packets add
 
 // ByName returns a rule with iifname and oifname in place of simple comparisons of iif and oif
 // with names. It then applies to the link that has the name, whichever index that has: a link

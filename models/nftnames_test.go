@@ -80,6 +80,8 @@ func TestNoHosts(t *testing.T) {
 		"dnat to numgen inc mod 2 map { 0 : 10.0.0.1 }": false, "ip saddr . ip daddr { 10.0.0.1 . 10.0.0.2 } drop": false, "dnat ip to 10.0.0.1:80": false,
 		"ip saddr and 255.255.0.0 == 10.0.0.0 drop": false, "ip saddr vmap @m": false, "ip saddr != @s drop": false, "dnat to ip saddr map @m": false,
 		"dnat ip6 to [fd00::1]:80": false, "ip saddr set 10.0.0.1": false, "arp saddr ip 10.0.0.1 drop": false,
+		"update @ssh { ip saddr limit rate over 10/minute } drop": false, "add @seen { ip saddr timeout 1m }": false, "add @seen { ip saddr . tcp dport counter }": false,
+		"add @seen { ip6 saddr ct count over 3 } reject": false,
 	} {
 		value := &Nftables{Chains: []*Chain{{Name: "a", Rules: []string{text}}}}
 		err := Validate("nftables/a", value)

@@ -232,7 +232,7 @@ func (s *Scheduler) Inspect(ctx context.Context, prefixes ...Key) ([]Status, err
 		err = s.call(func(l *loop) { inspections = l.explainer.NewInspections(prefixes) })
 	}
 	if err == nil {
-		err = s.inPages(nodes, func(_ *loop, page []*graph.Node) { inspections.Add(page) })
+		err = inPages(s, nodes, func(_ *loop, page []*graph.Node) { inspections.Add(page) })
 	}
 	if err != nil {
 		return nil, err
@@ -254,7 +254,7 @@ func (s *Scheduler) Inspect(ctx context.Context, prefixes ...Key) ([]Status, err
 	if nodes, err = s.nodesUnder(prefixes); err != nil {
 		return nil, err
 	}
-	if err = s.inPages(nodes, func(l *loop, page []*graph.Node) {
+	if err = inPages(s, nodes, func(l *loop, page []*graph.Node) {
 		out = append(out, l.explainer.Inspected(page, found, failed)...)
 	}); err != nil {
 		return nil, err
@@ -269,7 +269,7 @@ func (s *Scheduler) Inspect(ctx context.Context, prefixes ...Key) ([]Status, err
 }
 
 // inPages calls f in the loop with some of the nodes at a time.
-func (s *Scheduler) inPages(nodes []*graph.Node, f func(l *loop, page []*graph.Node)) error {
+func inPages(s *Scheduler, nodes []*graph.Node, f func(l *loop, page []*graph.Node)) error {
 	for page := range slices.Chunk(nodes, pageSize) {
 		if err := s.call(func(l *loop) { f(l, page) }); err != nil {
 			return err
