@@ -100,10 +100,7 @@ const checkEvery = 2 * time.Second
 // keepFiles looks whether somebody has removed files of the state directory, and creates them again
 // from what is in memory. It returns an error if another agent has taken a lock meanwhile.
 func (a *agent) keepFiles(ctx context.Context) error {
-	kept, err := a.readKept()
-	if err != nil {
-		return err
-	}
+	kept := map[string][]byte{}
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for {
@@ -118,20 +115,17 @@ func (a *agent) keepFiles(ctx context.Context) error {
 	}
 }
 
-// readKept reads the small files of the state directory that are written once.
-func (a *agent) readKept() (map[string][]byte, error) {
-	kept := map[string][]byte{}
+// readKept reads those of the small files of the state directory, which are written once, that it
+// has not read yet. The store writes its own after it was started.
+func (a *agent) readKept(kept map[string][]byte) {
 	for _, name := range []string{labelFile, "uuid"} {
-		text, err := private.ReadFile(filepath.Join(a.config.StateDir, name), maxLabel)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // it is not written yet
+		if kept[name] != nil {
+			continue
 		}
-		if err != nil {
-			return nil, err
+		if text, err := private.ReadFile(filepath.Join(a.config.StateDir, name), maxLabel); err == nil {
+			kept[name] = text
 		}
-		kept[name] = text
 	}
-	return kept, nil
 }
 
 func (a *agent) checkFiles(kept map[string][]byte) error {
@@ -145,6 +139,7 @@ func (a *agent) checkFiles(kept map[string][]byte) error {
 			a.surroundings.of(l.Path())(err)
 		}
 	}
+	a.readKept(kept)
 	for name, text := range kept {
 		if path := filepath.Join(a.config.StateDir, name); isGone(path) {
 			a.surroundings.of(name)(private.WriteFile(path, text))

@@ -102,10 +102,10 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		}
 		l.Restored = func(err error) {
 			if err != nil {
-				c.Log.Error("the socket of etcd was removed and cannot be created again", "socket", c.Socket, "error", err)
+				c.Log.Error("etcd says", "message", "the socket was removed and cannot be created again", "socket", c.Socket, "error", err)
 				return
 			}
-			c.Log.Warn("the socket of etcd was removed and has been created again", "socket", c.Socket)
+			c.Log.Warn("etcd says", "message", "the socket was removed and has been created again", "socket", c.Socket)
 		}
 	}
 	e, err := bootstrapped(ctx, c)
