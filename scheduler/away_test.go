@@ -104,7 +104,7 @@ func newAway(seed uint64) *away {
 
 // removed is how many of n keys go: often as many as a limit allows, or one more or less.
 func (c *away) removed(g *rand.Rand, n int) int {
-	r := 0
+	var r int
 	switch g.IntN(6) {
 	case 0:
 		return 0

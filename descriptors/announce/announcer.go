@@ -343,7 +343,7 @@ func (a *Announcer) settle(some []kernel.AddressRef, list map[kernel.AddressRef]
 
 // firstOf is the first of joined errors.
 func firstOf(err error) error {
-	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the join itself
+	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		return all.Unwrap()[0]
 	}
 	return err

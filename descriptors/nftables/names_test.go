@@ -132,7 +132,7 @@ func TestTableOfEarlierRelease(t *testing.T) {
 	value := dropping(`"iif \"eth7\" drop"`, "")
 	b.must("filter", value)
 	e := b.ledger.Entries("")[0]
-	e.Value = []byte(strings.Replace(strings.Replace(string(e.Value), `"led":"by name",`, "", 1), "iifname", "iif", -1))
+	e.Value = []byte(strings.ReplaceAll(strings.Replace(string(e.Value), `"led":"by name",`, "", 1), "iifname", "iif"))
 	if err := b.ledger.Add(e); err != nil {
 		t.Fatal(err)
 	}

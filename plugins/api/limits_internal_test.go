@@ -63,7 +63,7 @@ func TestLimits(t *testing.T) {
 				var all sync.WaitGroup
 				for range 24 {
 					all.Go(func() {
-						r := httptest.NewRequest("POST", "/"+apiv1connect.AgentName+"/"+c.call, &endless{c.size})
+						r := httptest.NewRequest(http.MethodPost, "/"+apiv1connect.AgentName+"/"+c.call, &endless{c.size})
 						ctx := context.WithValue(t.Context(), callerKey{}, caller{who: "vera", name: "vera", role: c.role})
 						h.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
 					})
@@ -95,7 +95,7 @@ func TestRequestSizes(t *testing.T) {
 				t.Errorf("%s: %d bytes were read: %v", call, n, err)
 			}
 		}))
-		r := httptest.NewRequest("POST", "/"+apiv1connect.AgentName+"/"+call, &endless{1 << 30})
+		r := httptest.NewRequest(http.MethodPost, "/"+apiv1connect.AgentName+"/"+call, &endless{1 << 30})
 		ctx := context.WithValue(t.Context(), callerKey{}, caller{who: "vera", name: "vera", role: access.Viewer})
 		h.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
 	}

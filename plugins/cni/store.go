@@ -151,8 +151,9 @@ func (s *Store) Doubt() {
 // Seen is what the kernel shows of the link of an attachment.
 type Seen int
 
+// A link is unknown if its namespace cannot be read.
 const (
-	Unknown Seen = iota // its namespace cannot be read
+	Unknown Seen = iota
 	Absent
 	Present
 )

@@ -65,7 +65,7 @@ func idOf(path string) (fileID, error) {
 	if !ok {
 		return fileID{}, fmt.Errorf("%s has no inode", path)
 	}
-	return fileID{uint64(st.Dev), st.Ino}, nil
+	return fileID{st.Dev, st.Ino}, nil
 }
 
 // Listen makes a socket that only root and our own user can reach, from the first

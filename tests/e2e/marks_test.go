@@ -45,10 +45,9 @@ func markedLinks(t *testing.T, h *host.Host) (all []markedLink) {
 func (l markedLink) harm(t *testing.T, r *rand.Rand, others []markedLink) string {
 	t.Helper()
 	how := []string{"alias", []string{"blue pods", "", "plumb:elsewhere:interface/x", others[r.IntN(len(others))].alias}[r.IntN(4)]}
-	switch {
-	case r.IntN(3) == 0:
+	if r.IntN(3) == 0 {
 		how = []string{"group", "7"}
-	case r.IntN(3) == 0:
+	} else if r.IntN(3) == 0 {
 		how = append(how, "group", "0")
 	}
 	l.ns.Run(t, append([]string{"ip", "link", "set", "dev", l.name}, how...)...)

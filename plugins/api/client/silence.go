@@ -42,8 +42,10 @@ func (s *Silent) Error() string {
 	return text
 }
 
-// Timeout and Temporary make it a net.Error.
-func (s *Silent) Timeout() bool   { return true }
+// Timeout makes it a net.Error.
+func (s *Silent) Timeout() bool { return true }
+
+// Temporary makes it a net.Error.
 func (s *Silent) Temporary() bool { return true }
 
 // attentive is a transport that ends calls whose agent has fallen silent.
@@ -135,7 +137,7 @@ func (a *attentive) question(ctx context.Context) error {
 				continue
 			}
 			cancel()
-			<-answered
+			<-answered //nolint:errcheck // it ends because it is cancelled
 		case err := <-answered:
 			if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return nil // an error that comes at once is one of the call as well

@@ -10,7 +10,7 @@ func (g *Graph) Fork(kindOf func(Key) *Kind, kind func(*Kind) *Kind, halt func()
 	f := &fork{kind: kind, to: New(kindOf), dirs: make(map[*Dir]*Dir, len(g.dirs)), dropped: map[*Node]*Node{},
 		prefixes: map[*Prefix]*Prefix{}, claims: make(map[*Claim]*Claim, len(g.claims)), listed: map[*Edge]*Edge{}}
 	f.nodes, f.edges = make([]Node, g.nodes.count), make([]Edge, 0, slab)
-	if !f.copyNodes(g, halt) || !f.copyEdges(g, halt) {
+	if !f.copyNodes(g, halt) || !f.copyEdges(halt) {
 		return nil, nil
 	}
 	t := f.to
@@ -114,7 +114,7 @@ func (f *fork) prefix(p *Prefix) *Prefix {
 }
 
 // copyEdges copies what nodes point to.
-func (f *fork) copyEdges(g *Graph, halt func() bool) bool {
+func (f *fork) copyEdges(halt func() bool) bool {
 	for d, c := range f.dirs {
 		for i, n := range d.nodes {
 			if halt() {
