@@ -261,30 +261,31 @@ func (a *Announcer) announce(list map[kernel.AddressRef]*announcement, more bool
 		in[at.NS] = append(in[at.NS], at)
 	}
 	for _, ns := range slices.Sorted(maps.Keys(in)) {
-		some := a.take(in[ns], list)
+		slices.SortFunc(in[ns], compare)
+		some, replies := a.take(in[ns], list)
 		if len(some) == 0 {
 			continue
 		}
-		slices.SortFunc(some, compare)
 		calls := make([]kernel.Announcement, len(some))
 		for i, at := range some {
-			calls[i] = kernel.Announcement{Index: at.Index, Address: at.Prefix.Addr()}
+			calls[i] = kernel.Announcement{Index: at.Index, Address: at.Prefix.Addr(), Reply: replies[i]}
 		}
 		a.settle(some, list, a.k.Announce(ns, calls), more)
 	}
 }
 
 // take picks the announcements that are still to be sent, and notes that they are being sent.
-func (a *Announcer) take(all []kernel.AddressRef, list map[kernel.AddressRef]*announcement) (some []kernel.AddressRef) {
+// Of each it says whether it is to be a reply, as every second one is.
+func (a *Announcer) take(all []kernel.AddressRef, list map[kernel.AddressRef]*announcement) (some []kernel.AddressRef, replies []bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, at := range all {
 		if l := a.links[at.LinkRef]; l != nil && l.due[at.Prefix] == list[at] {
-			some = append(some, at)
+			some, replies = append(some, at), append(replies, list[at].done%2 == 1)
 			a.sending[at]++
 		}
 	}
-	return some
+	return some, replies
 }
 
 // settle notes what has become of announcements.

@@ -27,8 +27,9 @@ type bench struct {
 	*announce.Announcer
 	began time.Time
 
-	mu   sync.Mutex
-	sent []string
+	mu      sync.Mutex
+	sent    []string
+	replies []bool // which of all were
 }
 
 // on runs a test; its end is that of the announcer.
@@ -52,6 +53,7 @@ func on(t *testing.T, test func(t *testing.T, b *bench)) {
 func (b *bench) heard(ns kernel.NS, a kernel.Announcement, mac string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.replies = append(b.replies, a.Reply)
 	b.sent = append(b.sent, fmt.Sprintf("%s %d %s %s", time.Since(b.began).Round(time.Millisecond), a.Index, a.Address, mac[len(mac)-2:]))
 }
 
@@ -112,6 +114,18 @@ func TestRepetitions(t *testing.T) {
 		b.expect(t, at(3, "10.0.0.1"))
 		if f := b.Figures(); f != (announce.Figures{Sent: 6}) {
 			t.Errorf("%+v", f)
+		}
+	})
+}
+
+// TestForms: every second announcement is a reply.
+func TestForms(t *testing.T) {
+	on(t, func(t *testing.T, b *bench) {
+		b.do(t, append(cable, "ip link set a up", "ip link set b up", "ip addr add 10.0.0.1/24 dev a")...)
+		b.Added(b.at(b.index(t, "a"), "10.0.0.1/24"))
+		time.Sleep(time.Minute)
+		if want := []bool{false, true, false}; !slices.Equal(b.replies, want) {
+			t.Errorf("replies %v, want %v", b.replies, want)
 		}
 	})
 }

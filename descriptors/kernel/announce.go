@@ -19,4 +19,7 @@ type Announcements interface {
 type Announcement struct {
 	Index   int
 	Address netip.Addr
+	// Reply announces an IPv4 address by an ARP reply in place of a request: some hosts heed
+	// only one of them.
+	Reply bool
 }

@@ -303,8 +303,8 @@ func forwardsIPv6(spec []byte) bool {
 	return false
 }
 
-// send sends the frames that announce an address. Of ARP there are two kinds, and some hosts
-// heed only one of them.
+// send sends the frame that announces an address. Only one is sent: a bridge copies it to each
+// of its ports.
 func send(fd int, o *outlet, a kernel.Announcement) error {
 	addr := a.Address.Unmap()
 	if !addr.Is4() {
@@ -312,12 +312,11 @@ func send(fd int, o *outlet, a kernel.Announcement) error {
 		return sendFrame(fd, neighborAdvertisement(addr, o.mac, o.router), to)
 	}
 	to := &unix.SockaddrLinklayer{Protocol: toBE16(unix.ETH_P_ARP), Ifindex: a.Index, Halen: 6, Addr: broadcastMAC}
-	for _, operation := range []uint16{arpRequest, arpReply} {
-		if err := sendFrame(fd, gratuitousARP(operation, addr, o.mac), to); err != nil {
-			return err
-		}
+	var operation uint16 = arpRequest
+	if a.Reply {
+		operation = arpReply
 	}
-	return nil
+	return sendFrame(fd, gratuitousARP(operation, addr, o.mac), to)
 }
 
 func sendFrame(fd int, frame []byte, to *unix.SockaddrLinklayer) error {

@@ -156,8 +156,13 @@ func TestAnnouncementFrames(t *testing.T) {
 		return slices.Concat([]byte{255, 255, 255, 255, 255, 255}, hw, []byte{8, 6, 0, 1, 8, 0, 6, 4, 0, operation}, hw, four[:], target, four[:])
 	}
 	frames.expect(t, arp(1, make([]byte, 6)))
-	frames.expect(t, arp(2, hw))
 	frames.expect(t, advertisement(hw, six, 0x20))
+	reply := list[0]
+	reply.Reply = true
+	if err := n.Announce(n.b, []kernel.Announcement{reply})[0]; err != nil {
+		t.Fatal(err)
+	}
+	frames.expect(t, arp(2, hw))
 	if err := n.SetSysctl(n.b, "net/ipv6/conf/eth0/forwarding", "1"); err != nil {
 		t.Fatal(err)
 	}
