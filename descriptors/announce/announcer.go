@@ -17,8 +17,14 @@ import (
 // repetitions are how long after an announcement the next one follows.
 var repetitions = []time.Duration{time.Second, 2 * time.Second}
 
-// turn is how many announcements are sent at once when they are repeated.
-const turn = 128
+// Announcements are repeated a turn at a time, with a rest after each full one: at a bridge with
+// many ports a frame is costly, and repetitions must not delay those who make links. While
+// more than a crowd of them wait, the last repetition is left out.
+const (
+	turn  = 16
+	rest  = 100 * time.Millisecond
+	crowd = 64
+)
 
 // Kernel is the part of the port that the announcer uses.
 type Kernel interface {
@@ -44,6 +50,8 @@ type Announcer struct {
 	// queues are the announcements that are to be repeated, one for each of the repetitions;
 	// each is in the order of time.
 	queues [][]repetition
+	// pausing is when the next turn may be taken.
+	pausing time.Time
 	// waiting are the links with announcements that wait for a carrier.
 	waiting map[kernel.LinkRef]bool
 	// readdressed are links that have another MAC; carrying are those that may carry now; lost
@@ -317,7 +325,7 @@ func (a *Announcer) settle(some []kernel.AddressRef, list map[kernel.AddressRef]
 		if one.waiting = false; repeats {
 			continue
 		}
-		if one.done == len(repetitions) {
+		if one.done == len(repetitions) || one.done > 0 && a.queued() > crowd {
 			a.drop(at)
 			continue
 		}
@@ -340,6 +348,14 @@ func (a *Announcer) settle(some []kernel.AddressRef, list map[kernel.AddressRef]
 	if failed != nil && a.log != nil {
 		a.log.Warn("addresses cannot be announced to neighbours", "addresses", failures, "error", firstOf(failed))
 	}
+}
+
+// queued is how many repetitions wait; a.mu is held.
+func (a *Announcer) queued() (n int) {
+	for _, q := range a.queues {
+		n += len(q)
+	}
+	return n
 }
 
 // firstOf is the first of joined errors.

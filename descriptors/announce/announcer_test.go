@@ -118,6 +118,47 @@ func TestRepetitions(t *testing.T) {
 	})
 }
 
+// TestCrowd: many are announced at once, but repeated in small turns, and some only once.
+func TestCrowd(t *testing.T) {
+	on(t, func(t *testing.T, b *bench) {
+		b.do(t, append(cable, "ip link set a up", "ip link set b up")...)
+		a := b.index(t, "a")
+		var all []kernel.AddressRef
+		for i := range 100 {
+			p := fmt.Sprintf("10.0.0.%d/24", i+1)
+			b.do(t, "ip addr add "+p+" dev a")
+			all = append(all, b.at(a, p))
+		}
+		b.Added(all...)
+		time.Sleep(time.Minute)
+		times, count := map[string]int{}, map[string]int{} // at a moment, and of an address
+		for _, line := range b.sent {
+			words := strings.Fields(line)
+			times[words[0]]++
+			count[words[2]]++
+		}
+		if times["0s"] != len(all) {
+			t.Errorf("%d are announced at once, want all", times["0s"])
+		}
+		delete(times, "0s")
+		for at, n := range times {
+			if n > 16 {
+				t.Errorf("%d are repeated at %s", n, at)
+			}
+		}
+		of := map[int]int{}
+		for _, n := range count {
+			of[n]++
+		}
+		if len(count) != len(all) || of[2] < 30 || of[3] == 0 || of[2]+of[3] != len(all) {
+			t.Errorf("addresses by how often they are announced: %v", of)
+		}
+		if f := b.Figures(); f != (announce.Figures{Sent: uint64(len(b.sent))}) {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
 // TestForms: every second announcement is a reply.
 func TestForms(t *testing.T) {
 	on(t, func(t *testing.T, b *bench) {

@@ -62,6 +62,9 @@ func (a *Announcer) due(now time.Time) (some map[kernel.AddressRef]*announcement
 	some = map[kernel.AddressRef]*announcement{}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if wait := a.pausing.Sub(now); wait > 0 {
+		return nil, wait
+	}
 	for i, q := range a.queues {
 		for len(q) > 0 && len(some) < turn {
 			r := q[0]
@@ -80,6 +83,9 @@ func (a *Announcer) due(now time.Time) (some map[kernel.AddressRef]*announcement
 		if a.queues[i] = q; len(q) == 0 {
 			a.queues[i] = nil
 		}
+	}
+	if len(some) == turn {
+		a.pausing = now.Add(rest)
 	}
 	return some, next
 }
