@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -316,7 +317,7 @@ func (a *Announcer) settle(some []kernel.AddressRef, list map[kernel.AddressRef]
 			a.drop(at)
 			continue
 		case err != nil:
-			failed, failures = errors.Join(failed, err), failures+1
+			failed, failures = cmp.Or(failed, err), failures+1
 			a.failed.Add(1)
 		default:
 			a.sent.Add(1)
@@ -346,7 +347,7 @@ func (a *Announcer) settle(some []kernel.AddressRef, list map[kernel.AddressRef]
 		a.rouse()
 	}
 	if failed != nil && a.log != nil {
-		a.log.Warn("addresses cannot be announced to neighbours", "addresses", failures, "error", firstOf(failed))
+		a.log.Warn("addresses cannot be announced to neighbours", "addresses", failures, "error", failed)
 	}
 }
 
@@ -356,14 +357,6 @@ func (a *Announcer) queued() (n int) {
 		n += len(q)
 	}
 	return n
-}
-
-// firstOf is the first of joined errors.
-func firstOf(err error) error {
-	if all, ok := err.(interface{ Unwrap() []error }); ok {
-		return all.Unwrap()[0]
-	}
-	return err
 }
 
 // drop ends the announcement of an address; a.mu is held.

@@ -131,6 +131,7 @@ func TestCrowd(t *testing.T) {
 		}
 		b.Added(all...)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		times, count := map[string]int{}, map[string]int{} // at a moment, and of an address
 		for _, line := range b.sent {
 			words := strings.Fields(line)
@@ -165,6 +166,7 @@ func TestForms(t *testing.T) {
 		b.do(t, append(cable, "ip link set a up", "ip link set b up", "ip addr add 10.0.0.1/24 dev a")...)
 		b.Added(b.at(b.index(t, "a"), "10.0.0.1/24"))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if want := []bool{false, true, false}; !slices.Equal(b.replies, want) {
 			t.Errorf("replies %v, want %v", b.replies, want)
 		}
