@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -25,6 +26,12 @@ const (
 	turn  = 16
 	rest  = 100 * time.Millisecond
 	crowd = 64
+)
+
+// Where the kernel has no room for frames they are sent again after a moment, so many times.
+const (
+	retries = 8
+	moment  = 50 * time.Millisecond
 )
 
 // Kernel is the part of the port that the announcer uses.
@@ -48,8 +55,8 @@ type Announcer struct {
 
 	mu    sync.Mutex // guards what follows
 	links map[kernel.LinkRef]*link
-	// queues are the announcements that are to be repeated, one for each of the repetitions;
-	// each is in the order of time.
+	// queues are the announcements that are to be repeated, one for each of the repetitions, and
+	// in the last one those for whose frame there was no room; each is in the order of time.
 	queues [][]repetition
 	// pausing is when the next turn may be taken.
 	pausing time.Time
@@ -76,6 +83,10 @@ type link struct {
 type announcement struct {
 	done    int // how often it was sent
 	waiting bool
+	// retried is how often there was no room for the next frame, and retrying that it is to be
+	// sent again for that.
+	retried  int
+	retrying bool
 }
 
 // repetition is when to announce an address again.
@@ -96,7 +107,7 @@ type Figures struct {
 func New(k Kernel, log *slog.Logger) *Announcer {
 	a := &Announcer{
 		k: k, log: log, wake: make(chan struct{}, 1), links: map[kernel.LinkRef]*link{},
-		queues: make([][]repetition, len(repetitions)), waiting: map[kernel.LinkRef]bool{},
+		queues: make([][]repetition, len(repetitions)+1), waiting: map[kernel.LinkRef]bool{},
 		readdressed: map[kernel.LinkRef]bool{}, carrying: map[kernel.LinkRef]bool{}, lost: map[kernel.NS]bool{},
 		sending: map[kernel.AddressRef]int{},
 	}
@@ -308,6 +319,7 @@ func (a *Announcer) settle(some []kernel.AddressRef, list map[kernel.AddressRef]
 		if l == nil || l.due[at.Prefix] != one {
 			continue // it was removed meanwhile, or begun anew
 		}
+		again := more && one.done > 0 && !one.waiting || one.retrying // it is sent again anyway
 		switch err := errs[i]; {
 		case errors.Is(err, kernel.ErrDown):
 			one.waiting = true
@@ -315,6 +327,13 @@ func (a *Announcer) settle(some []kernel.AddressRef, list map[kernel.AddressRef]
 			continue
 		case kernel.IsGone(err), errors.Is(err, kernel.ErrUnsupported):
 			a.drop(at)
+			continue
+		case errors.Is(err, syscall.ENOBUFS) && (again || one.retried < retries):
+			if one.waiting = false; again {
+				continue
+			}
+			one.retrying, one.retried = true, one.retried+1
+			early = a.enqueue(len(repetitions), repetition{now.Add(moment), at, one}) || early
 			continue
 		case err != nil:
 			failed, failures = cmp.Or(failed, err), failures+1
@@ -330,9 +349,8 @@ func (a *Announcer) settle(some []kernel.AddressRef, list map[kernel.AddressRef]
 			a.drop(at)
 			continue
 		}
-		q := &a.queues[one.done]
-		early = early || len(*q) == 0
-		*q = append(*q, repetition{now.Add(repetitions[one.done]), at, one})
+		one.retrying, one.retried = false, 0
+		early = a.enqueue(one.done, repetition{now.Add(repetitions[one.done]), at, one}) || early
 		one.done++
 	}
 	for _, at := range some {
@@ -349,6 +367,12 @@ func (a *Announcer) settle(some []kernel.AddressRef, list map[kernel.AddressRef]
 	if failed != nil && a.log != nil {
 		a.log.Warn("addresses cannot be announced to neighbours", "addresses", failures, "error", failed)
 	}
+}
+
+// enqueue reports whether the queue was empty before; a.mu is held.
+func (a *Announcer) enqueue(i int, r repetition) (first bool) {
+	a.queues[i] = append(a.queues[i], r)
+	return len(a.queues[i]) == 1
 }
 
 // queued is how many repetitions wait; a.mu is held.

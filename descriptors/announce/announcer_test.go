@@ -229,12 +229,27 @@ func TestMACChanged(t *testing.T) {
 func TestFailedAnnouncement(t *testing.T) {
 	on(t, func(t *testing.T, b *bench) {
 		b.do(t, append(cable, "ip link set a up", "ip link set b up", "ip addr add 10.0.0.1/24 dev a")...)
-		b.Fail("Announce", 1, syscall.ENOBUFS)
+		b.Fail("Announce", 1, syscall.EPERM)
 		a := b.index(t, "a")
 		b.Added(b.at(a, "10.0.0.1/24"))
 		time.Sleep(time.Minute)
 		b.expect(t, fmt.Sprintf("1s %d 10.0.0.1 01", a), fmt.Sprintf("3s %d 10.0.0.1 01", a))
 		if f := b.Figures(); f != (announce.Figures{Sent: 2, Failed: 1}) {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+// TestNoRoom: an announcement for which the kernel has no room is sent a moment later.
+func TestNoRoom(t *testing.T) {
+	on(t, func(t *testing.T, b *bench) {
+		b.do(t, append(cable, "ip link set a up", "ip link set b up", "ip addr add 10.0.0.1/24 dev a")...)
+		b.Fail("Announce", 1, syscall.ENOBUFS)
+		a := b.index(t, "a")
+		b.Added(b.at(a, "10.0.0.1/24"))
+		time.Sleep(time.Minute)
+		b.expect(t, fmt.Sprintf("50ms %d 10.0.0.1 01", a), fmt.Sprintf("1.05s %d 10.0.0.1 01", a), fmt.Sprintf("3.05s %d 10.0.0.1 01", a))
+		if f := b.Figures(); f != (announce.Figures{Sent: 3}) {
 			t.Errorf("%+v", f)
 		}
 	})

@@ -69,14 +69,15 @@ func (a *Announcer) due(now time.Time) (some map[kernel.AddressRef]*announcement
 		for len(q) > 0 && len(some) < turn {
 			r := q[0]
 			l := a.links[r.of.LinkRef]
-			if valid := l != nil && l.due[r.of.Prefix] == r.announcement && r.done == i+1 && !r.waiting; valid {
+			turned := r.done == i+1 && !r.retrying || i == len(repetitions) && r.retrying
+			if valid := l != nil && l.due[r.of.Prefix] == r.announcement && turned && !r.waiting; valid {
 				if wait := r.at.Sub(now); wait > 0 {
 					if next == 0 || wait < next {
 						next = wait
 					}
 					break
 				}
-				some[r.of] = r.announcement
+				some[r.of], r.retrying = r.announcement, false
 			}
 			q = q[1:]
 		}
