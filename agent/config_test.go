@@ -64,7 +64,7 @@ func TestBadConfig(t *testing.T) {
 		{"labl: x\n", ":1: labl: there is no such setting; did you mean label?"},
 		{"label: 'a b'\n", `label "a b": want 1 to 63 letters`},
 		{"log-level: loud\n", `log-level: level "loud": want debug, info, warn or error`},
-		{"log-level: info,ectd=debug\n", `log-level: unknown part "ectd"; known are agent, api, cni, `},
+		{"log-level: info,ectd=debug\n", `log-level: unknown part "ectd"; known are agent, announcer, api, cni, `},
 		{"log-format: xml\n", `log-format "xml": want text or json`},
 		{"otlp: collector:4317\n", `otlp "collector:4317": want http://HOST:PORT or https://HOST:PORT of a collector`},
 		{"intent: /does/not/exist\n", "intent /does/not/exist: want a directory that is there"},
