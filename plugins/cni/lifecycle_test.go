@@ -511,6 +511,7 @@ func TestSameSetting(t *testing.T) {
 			}
 		}
 		settings := func() (keys []string) {
+			synctest.Wait() // a DEL does not wait for the setting that another inherits
 			for line := range strings.SplitSeq(n.show(), "\n") {
 				if strings.HasPrefix(line, "sysctl/") {
 					keys = append(keys, line)

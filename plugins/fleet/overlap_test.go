@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -154,6 +155,11 @@ func (h *modelHost) check() error {
 	return nil
 }
 
+var (
+	overlaps    = flag.Int("overlaps", 30, "steps of TestOverlappingRollouts")
+	overlapSeed = flag.Uint64("overlap-seed", 1, "seed of TestOverlappingRollouts")
+)
+
 // TestOverlappingRollouts: rollouts with the same keys are started, resumed and undone at
 // random; some hosts fail, and some operators are killed. Each host has the values of the last
 // rollout that is kept, whatever came in between.
@@ -165,15 +171,16 @@ func TestOverlappingRollouts(t *testing.T) {
 	defer cancel()
 	hosts := map[string]*modelHost{}
 	for _, l := range []string{"a", "b", "c"} {
-		hosts[l] = &modelHost{s: s, label: l, values: map[string]string{}, kept: map[string]map[string]string{}}
-		running.Go(func() { hosts[l].run(ctx) })
+		h := &modelHost{s: s, label: l, values: map[string]string{}, kept: map[string]map[string]string{}}
+		hosts[l] = h
+		running.Go(func() { h.run(ctx) })
 	}
 	var refused, killed, resumed, undone, done int
 	var story []string
 	{
-		const seed = 1
-		rng := rand.New(rand.NewPCG(seed, 15))
-		for step := range 50 {
+		t.Logf("seed %d", *overlapSeed)
+		rng := rand.New(rand.NewPCG(*overlapSeed, 15))
+		for step := range *overlaps {
 			f := fleet.OpenQuick(t, s.url)
 			all, err := f.Rollouts(ctx)
 			if err != nil {
@@ -237,7 +244,7 @@ func TestOverlappingRollouts(t *testing.T) {
 				err = f.Undo(ctx, r, "bob", func(string) {})
 			}
 			f.Close()
-			story = append(story, fmt.Sprintf("%d/%d %s %s (kill %d): %s %s %v", seed, step, what, r.ID, kill, r.State, r.Reason, err))
+			story = append(story, fmt.Sprintf("%d/%d %s %s (kill %d): %s %s %v", *overlapSeed, step, what, r.ID, kill, r.State, r.Reason, err))
 			switch {
 			case errors.Is(err, fleet.ErrLater):
 				refused++
@@ -275,7 +282,7 @@ func TestOverlappingRollouts(t *testing.T) {
 		}
 	}
 	t.Logf("done %d, undone %d, resumed %d, refused %d, killed %d", done, undone, resumed, refused, killed)
-	if done < 5 || undone < 3 || resumed < 1 || refused < 3 || killed < 1 {
+	if *overlapSeed == 1 && (done < 3 || undone < 2 || resumed < 1 || refused < 2 || killed < 1) {
 		t.Errorf("done %d, undone %d, resumed %d, refused %d, killed %d: the test shows little", done, undone, resumed, refused, killed)
 	}
 }
