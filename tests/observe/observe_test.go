@@ -22,6 +22,10 @@ const (
 
 // notShown are the metrics that the dashboard leaves out, and why.
 var notShown = map[string]string{
+	"plumb_announcements_failed_total":      "the log names the first address and the reason",
+	"plumb_announcements_sent_total":        "it follows the changes of addresses, which are shown",
+	"plumb_announcements_waiting":           "the log and the history show links without a carrier",
+	"plumb_scheduler_longest_round_seconds": "a loop that is held up shows in the time of transactions",
 	"plumb_awaiting_turn":                   "the keys are shown by their states",
 	"plumb_confirm_seconds":                 "the alert has it, which comes in time",
 	"plumb_container_hints_coalesced_total": "for those who look into the tracker",
