@@ -19,16 +19,17 @@ import (
 // repetitions are how long after an announcement the next one follows.
 var repetitions = []time.Duration{time.Second, 2 * time.Second}
 
-// Announcements are repeated a turn at a time, with a rest after each full one: at a bridge with
-// many ports a frame is costly, and repetitions must not delay those who make links. While
-// more than a crowd of them wait, the last repetition is left out.
+// Repetitions are sent in batches with a pause after each full one: a bridge copies each frame to
+// all of its ports, and repetitions must not delay the creation of links. While more than crowd
+// repetitions wait, the last one is left out.
 const (
 	turn  = 16
 	rest  = 100 * time.Millisecond
 	crowd = 64
 )
 
-// Where the kernel has no room for frames they are sent again after a moment, so many times.
+// A frame for which the kernel has no buffer space is sent again after a short delay, a limited
+// number of times.
 const (
 	retries = 8
 	moment  = 50 * time.Millisecond
@@ -72,7 +73,7 @@ type Announcer struct {
 	idle    *sync.Cond
 }
 
-// link is a link of ours.
+// link is the state of a managed link.
 type link struct {
 	mac  string         // as it was seen last, "" if it was not
 	peer kernel.LinkRef // the other end of a veth, zero if it is not known
@@ -168,9 +169,8 @@ func (a *Announcer) Saw(l kernel.Link) {
 	a.note(l)
 }
 
-// SetUp announces what the setting up of links has made possible: addresses of the links, of the
-// other ends of their cables and of their masters that are new, and those of masters that have
-// another MAC now.
+// SetUp announces the new addresses that links which were set up make reachable: those of the
+// links, of their veth peers and of their masters, and all addresses of masters whose MAC changed.
 func (a *Announcer) SetUp(links ...kernel.Link) {
 	if a == nil || len(links) == 0 {
 		return
@@ -200,9 +200,8 @@ func (a *Announcer) SetUp(links ...kernel.Link) {
 	a.announceReaddressed()
 }
 
-// Moved announces all addresses of links that were there before and have another MAC, another
-// master, or are up again, and those of the other ends of their cables: bridges on the way to
-// them have to learn where they are.
+// Moved announces all addresses of existing links that have another MAC or master, or are up
+// again, and those of their veth peers, so that bridges on the path learn their new place.
 func (a *Announcer) Moved(links ...kernel.Link) {
 	if a == nil {
 		return
@@ -225,7 +224,7 @@ func peerOf(l kernel.Link) kernel.LinkRef {
 	return kernel.LinkRef{NS: l.ParentNS, Index: l.Parent}
 }
 
-// begin notes addresses that are to be announced from now on.
+// begin starts the announcement of addresses.
 func (a *Announcer) begin(addresses []kernel.AddressRef) map[kernel.AddressRef]*announcement {
 	fresh := map[kernel.AddressRef]*announcement{}
 	a.mu.Lock()
@@ -263,18 +262,17 @@ func (a *Announcer) announceAll(at kernel.LinkRef) {
 	a.send(a.begin(all))
 }
 
-// hostScope is that of addresses which nobody reaches from outside.
+// hostScope is the scope of addresses that are not reachable from other hosts.
 const hostScope = 254
 
-// announced reports whether neighbours may be told of an address. That of another host, which
-// duplicate address detection has found or may still find, is not ours to announce.
+// announced reports whether an address may be announced. An address that duplicate address
+// detection has assigned to another host, or is still checking, must not be.
 func announced(a kernel.Address) bool { return a.Scope != hostScope && !a.Tentative }
 
-// send announces addresses, and has those repeated that were sent.
+// send announces addresses and schedules their repetitions.
 func (a *Announcer) send(list map[kernel.AddressRef]*announcement) { a.announce(list, false) }
 
-// announce announces addresses. One more announcement besides those that are due takes nothing
-// from the repetitions.
+// announce announces addresses without changing the schedule of their repetitions.
 func (a *Announcer) announce(list map[kernel.AddressRef]*announcement, more bool) {
 	in := map[kernel.NS][]kernel.AddressRef{}
 	for at := range list {
@@ -308,7 +306,7 @@ func (a *Announcer) take(all []kernel.AddressRef, list map[kernel.AddressRef]*an
 	return some, replies
 }
 
-// settle notes what has become of announcements.
+// settle records the outcome of announcements.
 func (a *Announcer) settle(some []kernel.AddressRef, list map[kernel.AddressRef]*announcement, errs []error, more bool) {
 	var failed error
 	var failures int
@@ -399,7 +397,7 @@ func (a *Announcer) dropLink(at kernel.LinkRef) {
 	delete(a.carrying, at)
 }
 
-// calm notes whether announcements of a link wait; a.mu is held.
+// calm updates whether a link has announcements that wait; a.mu is held.
 func (a *Announcer) calm(at kernel.LinkRef) {
 	if l := a.links[at]; l != nil {
 		for _, one := range l.due {
@@ -411,7 +409,7 @@ func (a *Announcer) calm(at kernel.LinkRef) {
 	delete(a.waiting, at)
 }
 
-// note compares a link with what is known of it; a.mu is held.
+// note compares a link with its recorded state; a.mu is held.
 func (a *Announcer) note(l kernel.Link) {
 	at := l.Ref()
 	known := a.links[at]

@@ -38,7 +38,7 @@ func (a *Announcer) Run(ctx context.Context) error {
 	return watched
 }
 
-// work does what is due, and sets the timer for what comes next.
+// work sends the announcements that are due and sets the timer for the next ones.
 func (a *Announcer) work(ctx context.Context, timer *time.Timer) {
 	a.readAgain()
 	a.announceReaddressed()
@@ -56,8 +56,8 @@ func (a *Announcer) work(ctx context.Context, timer *time.Timer) {
 	}
 }
 
-// due takes the next announcements that are to be repeated, at most one turn of them, or
-// returns when there will be some; 0: there are none.
+// due returns the next repetitions, at most one batch, or the time until the next one; 0 if there
+// is none.
 func (a *Announcer) due(now time.Time) (some map[kernel.AddressRef]*announcement, next time.Duration) {
 	some = map[kernel.AddressRef]*announcement{}
 	a.mu.Lock()
@@ -91,8 +91,8 @@ func (a *Announcer) due(now time.Time) (some map[kernel.AddressRef]*announcement
 	return some, next
 }
 
-// there picks those of the addresses that are still on their links, and ends the announcement
-// of the others: of what cannot be read, too.
+// there returns the addresses that are still on their links, and ends the announcement of the
+// others, including those that cannot be read.
 func (a *Announcer) there(list map[kernel.AddressRef]*announcement) map[kernel.AddressRef]*announcement {
 	const few = 8
 	links := map[kernel.NS]map[int]bool{}
@@ -130,7 +130,7 @@ func (a *Announcer) there(list map[kernel.AddressRef]*announcement) map[kernel.A
 	return list
 }
 
-// toTry are the announcements that wait on links which may carry now.
+// toTry returns the waiting announcements of links that may have a carrier now.
 func (a *Announcer) toTry() map[kernel.AddressRef]*announcement {
 	some := map[kernel.AddressRef]*announcement{}
 	a.mu.Lock()
@@ -151,7 +151,7 @@ func (a *Announcer) toTry() map[kernel.AddressRef]*announcement {
 	return a.there(some)
 }
 
-// readAgain reads the links of namespaces of which events were lost.
+// readAgain reads the links of namespaces whose events were lost.
 func (a *Announcer) readAgain() {
 	a.mu.Lock()
 	lost := a.lost
@@ -180,7 +180,7 @@ func (a *Announcer) readAgain() {
 	}
 }
 
-// heard notes what an event says of links that are known.
+// heard updates known links from an event.
 func (a *Announcer) heard(e kernel.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -210,7 +210,7 @@ func (a *Announcer) heard(e kernel.Event) {
 	}
 }
 
-// mayCarry has the announcements of a link tried, if some wait; a.mu is held.
+// mayCarry schedules the waiting announcements of a link; a.mu is held.
 func (a *Announcer) mayCarry(at kernel.LinkRef) {
 	if a.waiting[at] {
 		a.carrying[at] = true

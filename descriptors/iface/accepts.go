@@ -14,13 +14,13 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// What links accept from their neighbors. Whoever is on the link can send router advertisements
-// and redirects, and by the kernel's defaults these change routes and addresses of the namespace.
-// So links that Plumb makes accept none, from before they are up, unless the value says so; links
-// of others stay as they are unless the value says something.
+// Any neighbor on a link can send router advertisements and redirects, and with the kernel's
+// defaults these change routes and addresses of the namespace. Links that Plumb creates therefore
+// accept none, from before they are up, unless the value allows them. Foreign links keep their
+// settings unless the value names one.
 //
-// An operator who wants one of these settings otherwise can also say it by a value of the kind
-// sysctl. What the ledger holds for such a value is not ours here.
+// A value of the kind sysctl takes precedence over these settings: this kind leaves alone a
+// setting that the ledger holds for such a value.
 
 // acceptFields are the settings with their names in the ledger, their places, and the field of
 // the model that each belongs to.
@@ -39,10 +39,11 @@ var acceptFields = []struct {
 func raOf(v *models.Interface) *bool        { return v.AcceptRa }
 func redirectsOf(v *models.Interface) *bool { return v.AcceptRedirects }
 
-// numbers are settings by their names.
+// numbers maps the names of settings to their values.
 type numbers map[string]int
 
-// remember keeps what those are now that are about to be changed for the first time.
+// remember records the current values of the settings that are about to be changed for the first
+// time.
 func (n numbers) remember(want, current numbers) numbers {
 	all := numbers{}
 	for name := range want {
@@ -66,7 +67,7 @@ func (n numbers) split(want numbers) (back, kept numbers) {
 	return back, kept
 }
 
-// spec is the settings as the kernel takes them.
+// spec returns the settings in the form of the kernel port.
 func (n numbers) spec() (s kernel.AcceptSpec) {
 	for _, f := range acceptFields {
 		if is, there := n[f.name]; there {
@@ -76,7 +77,7 @@ func (n numbers) spec() (s kernel.AcceptSpec) {
 	return s
 }
 
-// lackingNumbers are those of the wanted settings that a link has, and not so.
+// lackingNumbers returns the desired settings that exist on a link and have another value.
 func lackingNumbers(want, now numbers) numbers {
 	lacking := numbers{}
 	for name, is := range want {
@@ -87,7 +88,7 @@ func lackingNumbers(want, now numbers) numbers {
 	return lacking
 }
 
-// currentAccepts are the settings that a link has.
+// currentAccepts returns the settings of a link.
 func currentAccepts(l kernel.Link) numbers {
 	now := numbers{}
 	for _, f := range acceptFields {
@@ -98,7 +99,7 @@ func currentAccepts(l kernel.Link) numbers {
 	return now
 }
 
-// askedAccepts is what a value names.
+// askedAccepts returns the settings that a value names.
 func askedAccepts(v *models.Interface) numbers {
 	want := numbers{}
 	for _, f := range acceptFields {
@@ -113,7 +114,7 @@ func askedAccepts(v *models.Interface) numbers {
 	return want
 }
 
-// acceptsOf is what a link that is made for the value is to accept.
+// acceptsOf returns the settings of a link that is created for a value.
 func acceptsOf(v *models.Interface) kernel.AcceptSpec { return madeAccepts(v).spec() }
 
 func madeAccepts(v *models.Interface) numbers {
@@ -126,7 +127,7 @@ func madeAccepts(v *models.Interface) numbers {
 	return want
 }
 
-// lackingAccepts is what of the settings of a link of ours is not as wished.
+// lackingAccepts returns the settings of a managed link that differ from the desired ones.
 func (d *iface) lackingAccepts(w *wish, l kernel.Link) (s kernel.AcceptSpec) {
 	want := madeAccepts(w.value)
 	if w.taken != nil {
@@ -140,7 +141,7 @@ func (d *iface) lackingAccepts(w *wish, l kernel.Link) (s kernel.AcceptSpec) {
 	return s
 }
 
-// lacking are those of the wanted settings that a link has otherwise, and no sysctl of ours.
+// lacking returns the desired settings that a link does not have and that no managed sysctl sets.
 func (d *iface) lacking(l kernel.Link, want numbers) numbers {
 	lacking := lackingNumbers(want, currentAccepts(l))
 	for _, f := range acceptFields {
@@ -151,8 +152,8 @@ func (d *iface) lacking(l kernel.Link, want numbers) numbers {
 	return lacking
 }
 
-// bySysctl reports whether a value of the kind sysctl says what a setting of a link is. The
-// ledger is asked only where the setting is not as it would be without one.
+// bySysctl reports whether a managed sysctl sets a setting of a link. It reads the ledger only
+// if the setting differs from the one without such a sysctl.
 func (d *iface) bySysctl(l kernel.Link, place string) bool {
 	return slices.ContainsFunc(d.Owner.Entries(models.KindSysctl+"/"), func(e kernel.Entry) bool {
 		if e.NS != l.NS {
@@ -166,13 +167,13 @@ func (d *iface) bySysctl(l kernel.Link, place string) bool {
 	})
 }
 
-// redirectsByAll is whether the setting for all links of a namespace has redirects of IPv4
-// accepted, which that of a link cannot forbid where packets are not forwarded. For other links
-// it changes nothing: where packets are not forwarded their own setting decides then, and where
-// they are the kernel itself has it 0.
+// redirectsByAll is the setting of IPv4 redirects for all links of a namespace. Where packets are
+// not forwarded, a link accepts redirects if this setting or its own allows them. Clearing it
+// changes nothing for other links: without forwarding their own setting then decides, and with
+// forwarding the kernel itself keeps it 0.
 const redirectsByAll = "net/ipv4/conf/all/accept_redirects"
 
-// allRedirects are the namespaces in which a value of the kind sysctl says [redirectsByAll].
+// allRedirects returns the namespaces in which a managed sysctl sets [redirectsByAll].
 func (d *iface) allRedirects() saidBySysctl {
 	said := saidBySysctl{}
 	for _, e := range d.Owner.Entries(models.KindSysctl + "/") {
@@ -185,15 +186,16 @@ func (d *iface) allRedirects() saidBySysctl {
 
 type saidBySysctl map[kernel.NS]bool
 
-// forbid has redirects be forbidden for all with those of a link of which that is wanted.
+// forbid clears [redirectsByAll] together with the setting of a link that must not accept
+// redirects.
 func (said saidBySysctl) forbid(ns kernel.NS, s *kernel.AcceptSpec, want int) {
 	if want == 0 && !said[ns] {
 		s.AllRedirects4 = new(int)
 	}
 }
 
-// differAccepts compares what a link of ours accepts. Of one that was taken over only what the
-// value names is looked at.
+// differAccepts compares the settings of a managed link. Of an adopted link it compares only the
+// settings that the value names.
 func differAccepts(d *kind.Differences, actual, desired *models.Interface) {
 	for _, f := range []struct {
 		name    string
@@ -219,8 +221,8 @@ func differAdoptedAccepts(d *kind.Differences, actual, desired *models.Interface
 	}
 }
 
-// readAccepts shows what a link of ours accepts, in the words of its value: as the hint says if
-// all settings of a field are so, else the contrary.
+// readAccepts sets the fields of a value from the settings of a managed link: to the value of the
+// hint if all settings of the field agree with it, and otherwise to the contrary.
 func (d *iface) readAccepts(k scheduler.Key, l kernel.Link, v, hint *models.Interface) {
 	if hint == nil {
 		hint = &models.Interface{}
@@ -244,7 +246,7 @@ func (d *iface) readAccepts(k scheduler.Key, l kernel.Link, v, hint *models.Inte
 	v.AcceptRa, v.AcceptRedirects = shownAccept(hint.AcceptRa, ra), shownAccept(hint.AcceptRedirects, redirects)
 }
 
-// readAdoptedAccepts shows of an adopted link what we have changed.
+// readAdoptedAccepts sets the fields for the settings of an adopted link that Plumb has changed.
 func (d *iface) readAdoptedAccepts(l kernel.Link, v, hint *models.Interface, changed numbers) {
 	shown := &models.Interface{}
 	d.readAccepts("", l, shown, hint)
@@ -267,7 +269,7 @@ func shownAccept(hint *bool, differs bool) *bool {
 	return new(!orZero(hint))
 }
 
-// setAccepts gives an adopted link what it lacks of what is asked.
+// setAccepts changes the settings of an adopted link that differ from the named ones.
 func (d *iface) setAccepts(l kernel.Link, want numbers) error {
 	if len(want) == 0 {
 		return nil
@@ -282,8 +284,8 @@ func (d *iface) setAccepts(l kernel.Link, want numbers) error {
 	return d.Kernel.SetLink(l.NS, l.Index, kernel.LinkPatch{Accepts: s})
 }
 
-// giveBackAccepts restores what an adopted link accepted before us, where it still is as we set
-// it.
+// giveBackAccepts restores the prior settings of an adopted link that still have the value that
+// Plumb set.
 func (d *iface) giveBackAccepts(l kernel.Link, set, back numbers) error {
 	now, change := currentAccepts(l), numbers{}
 	for name, was := range back {
@@ -297,9 +299,9 @@ func (d *iface) giveBackAccepts(l kernel.Link, set, back numbers) error {
 	return d.Kernel.SetLink(l.NS, l.Index, kernel.LinkPatch{Accepts: change.spec()})
 }
 
-// accepting are the keys whose links in the agent's namespace accept other things than they
-// should: the kernel tells nobody when somebody changes that. In the namespaces of others it is
-// seen when the links are read.
+// accepting returns the keys of links in the agent's own namespace whose settings have drifted.
+// The kernel sends no event for such a change. In other namespaces a change is found when links
+// are read.
 func (d *iface) accepting(context.Context) (keys []scheduler.Key) {
 	own := d.Kernel.Own()
 	values := d.valuesIn(own)
@@ -323,8 +325,8 @@ func (d *iface) accepting(context.Context) (keys []scheduler.Key) {
 	return slices.Compact(keys)
 }
 
-// findOpen finds whether redirects are accepted in a namespace by the setting for all, which the
-// kernel writes when it no longer forwards. Then it is the affair of one of our links there.
+// findOpen looks for a namespace in which [redirectsByAll] is set, as the kernel does when
+// forwarding ends, and assigns the repair to one managed link there.
 func (d *iface) findOpen(ns kernel.NS, values map[int]held) (k scheduler.Key) {
 	forwards, err := d.Kernel.Sysctl(ns, "net/ipv4/conf/all/forwarding")
 	all, wrong := d.Kernel.Sysctl(ns, redirectsByAll)
@@ -345,8 +347,8 @@ func (d *iface) findOpen(ns kernel.NS, values map[int]held) (k scheduler.Key) {
 	return k
 }
 
-// isOpen reports whether the setting for all of a namespace is the affair of a key; takeOpen has
-// it be nobody's, for it is about to be written.
+// isOpen reports whether the repair of [redirectsByAll] is assigned to a key. takeOpen ends the
+// assignment, since the setting is about to be written.
 func (d *iface) isOpen(ns kernel.NS, k scheduler.Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -363,7 +365,7 @@ func (d *iface) takeOpen(ns kernel.NS, k scheduler.Key) bool {
 	return open
 }
 
-// acceptsOthers reports whether a link accepts other things than its value says.
+// acceptsOthers reports whether the settings of a link differ from its value.
 func (d *iface) acceptsOthers(h held, l kernel.Link) bool {
 	want := madeAccepts(h.value)
 	if adopts(h.value) || h.value.GetAdopt() {
@@ -372,7 +374,7 @@ func (d *iface) acceptsOthers(h held, l kernel.Link) bool {
 	return len(d.lacking(l, want)) > 0
 }
 
-// valuesIn are our links in a namespace that no operation is at.
+// valuesIn returns the managed links in a namespace on which no operation is running.
 func (d *iface) valuesIn(ns kernel.NS) map[int]held {
 	d.mu.Lock()
 	defer d.mu.Unlock()

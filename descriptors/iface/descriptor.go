@@ -28,10 +28,10 @@ type Deps struct {
 	// KeyFile reads a file with a key of WireGuard's. The error does not tell what is in
 	// it. Nil: there are no such files.
 	KeyFile func(file string) (models.WireGuardKey, error)
-	// Everywhere opens all network namespaces of the host, to search for links that others have
-	// moved; nil: there are no others than those that are open.
+	// Everywhere opens all network namespaces of the host, so that links that were moved can be
+	// found. Nil: only namespaces that are open are searched.
 	Everywhere func()
-	// Copied is told of a link of others that bears a copy of our mark, once; nil: nobody is.
+	// Copied, if not nil, is called once for each foreign link with a copy of a mark.
 	Copied func(l kernel.Link, key string)
 	// Interfaces is what the scheduler knows of this very kind; see [Self].
 	Interfaces kind.WantedInterfaces

@@ -48,14 +48,14 @@ func (d *iface) inPlace(e kernel.Entry) bool {
 	return err == nil && d.Owner.IsLink(e, l) || err != nil && !kernel.IsGone(err)
 }
 
-// marked reports whether a link of ours bears our mark, as far as it should.
+// marked reports whether a managed link still has its mark.
 func (d *iface) marked(k scheduler.Key, l kernel.Link) bool {
 	e, recorded := d.Owner.Entry(string(k))
 	return !recorded || !d.Owner.IsLink(e, l) || d.Owner.Marked(string(k), l)
 }
 
-// isCopy reports whether a link bears the mark of a key whose link is another one. That is
-// noted: it stays foreign whatever becomes of ours.
+// isCopy reports whether a link has a copy of the mark of another, managed link. The copy is
+// recorded, so the link stays foreign even after the managed one is gone.
 func (d *iface) isCopy(l kernel.Link) bool {
 	key, marked := d.Owner.MarkedKey(l.Alias)
 	if !marked || !strings.HasPrefix(key, prefix) {
@@ -74,7 +74,7 @@ func (d *iface) isCopy(l kernel.Link) bool {
 	return true
 }
 
-// saw has the ledger know how a link of ours looks.
+// saw records the identity of a managed link in the ledger.
 func (d *iface) saw(k scheduler.Key, l kernel.Link) {
 	d.Owner.Saw(kernel.OwnLink{Link: l, Key: string(k)})
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// Neighbours remember the MACs of addresses. So a link that is created again, because it was
-// deleted or its container was restarted, gets the MAC that it had, unless its value names one;
-// and where a MAC has changed neighbours are told.
+// Neighbours cache the MAC of an address. A link that is created again, after a deletion or a
+// restart of its container, therefore gets its previous MAC unless its value names one, and a
+// changed MAC is announced.
 
-// keepsMAC reports whether the kernel would give a link of this type a MAC by chance. The others
-// have none, or that of a port or of the link below.
+// keepsMAC reports whether the kernel would give a link of this type a random MAC. Links of other
+// types have none, or inherit the MAC of a port or of the parent.
 func keepsMAC(v *models.Interface) bool {
 	switch v.GetLink().(type) {
 	case *models.Interface_Veth, *models.Interface_Bridge, *models.Interface_Vxlan, *models.Interface_Macvlan,
@@ -21,7 +21,7 @@ func keepsMAC(v *models.Interface) bool {
 	return false
 }
 
-// noteLink notes a link that has been read or created as that of a key.
+// noteLink records the link of a key that has been read or created.
 func (d *iface) noteLink(k scheduler.Key, l kernel.Link) {
 	d.Announcer.Saw(l)
 	d.mu.Lock()
@@ -40,7 +40,7 @@ func (d *iface) noteMAC(k scheduler.Key, l kernel.Link) {
 	d.macs[k] = l.MAC
 }
 
-// lastMAC is the MAC that the link of a key had, "" if that is not known or of no use.
+// lastMAC returns the previous MAC of the link of a key, "" if it is unknown or not applicable.
 func (d *iface) lastMAC(k scheduler.Key, v *models.Interface) string {
 	if !keepsMAC(v) {
 		return ""
@@ -50,8 +50,8 @@ func (d *iface) lastMAC(k scheduler.Key, v *models.Interface) string {
 	return d.macs[k]
 }
 
-// keepMACs has a link that is created again get the MAC that it had, and so has the other end of
-// its cable.
+// keepMACs puts the previous MAC into the request for a link that is created again, and into that
+// for its veth peer.
 func (d *iface) keepMACs(w *wish, s *kernel.LinkSpec) {
 	if s.MAC == "" {
 		s.MAC = d.lastMAC(w.key, w.value)
@@ -71,7 +71,7 @@ func (d *iface) forgetMAC(k scheduler.Key) {
 	delete(d.macs, k)
 }
 
-// forgetMACs drops those of all keys that are neither wanted nor in place.
+// forgetMACs drops the MACs of all keys that are neither desired nor present.
 func (d *iface) forgetMACs(there map[scheduler.Key]kernel.Link) {
 	d.mu.Lock()
 	var lacking []scheduler.Key
@@ -86,7 +86,7 @@ func (d *iface) forgetMACs(there map[scheduler.Key]kernel.Link) {
 	}
 }
 
-// announceSetUp tells neighbours of what has been set up; see [Announcer].
+// announceSetUp announces the addresses of links that have been set up; see [Announcer].
 func (d *iface) announceSetUp(ws []*wish) {
 	var done []kernel.Link
 	for _, w := range ws {
@@ -101,8 +101,8 @@ func (d *iface) announceSetUp(ws []*wish) {
 	}
 }
 
-// announceMoved tells neighbours of a link that was there before, if the patch may have changed
-// where or by which MAC they reach it.
+// announceMoved announces the addresses of an existing link if the patch may have changed its MAC
+// or its place in the topology.
 func (d *iface) announceMoved(l kernel.Link, p kernel.LinkPatch) {
 	if p.MAC == nil && p.Master == nil && (p.Up == nil || !*p.Up) {
 		return

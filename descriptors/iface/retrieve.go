@@ -137,7 +137,7 @@ func (r *search) places() (all []kernel.NS, failed map[kernel.NS]error) {
 	return slices.Compact(all), failed
 }
 
-// noteCopies notes the links of others that bear our mark.
+// noteCopies records the foreign links that have a copy of a mark.
 func (r *search) noteCopies(places []kernel.NS) {
 	for _, ns := range places {
 		all, _ := r.dumps.Of(ns)
