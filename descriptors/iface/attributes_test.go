@@ -207,7 +207,11 @@ func (s *life) alias(v *models.Interface) string {
 func (s *life) somebody(v *models.Interface, command string) {
 	s.t.Helper()
 	if s.own != nil {
-		s.ns(v.GetNamespace().GetNetns()).Run(s.t, strings.Fields(command)...)
+		words := strings.Fields(command)
+		if words[0] == "sysctl" { // which not every machine has
+			words = append([]string{"busybox"}, words...)
+		}
+		s.ns(v.GetNamespace().GetNetns()).Run(s.t, words...)
 		return
 	}
 	s.Do(s.t, s.in(v), command)

@@ -103,7 +103,7 @@ func (o *outlet) err() error {
 		return refused(&refusal{unix.EOPNOTSUPP, "nobody on the network of the link asks for MACs"})
 	case o.flags&unix.IFF_UP == 0:
 		return refused(unix.ENETDOWN)
-	case o.flags&unix.IFF_RUNNING == 0:
+	case o.flags&unix.IFF_RUNNING == 0 || o.flags&unix.IFF_LOWER_UP == 0: // before the kernel knows, only the latter is right
 		return refused(&refusal{unix.ENETDOWN, "the link has no carrier"})
 	case o.port != noPort && o.port != portForwarding:
 		return refused(&refusal{unix.ENETDOWN, "the port of the bridge at the other end does not forward yet"})

@@ -145,6 +145,7 @@ func TestAnnounceMany(t *testing.T) {
 func TestAnnouncementFrames(t *testing.T) {
 	n := newNetwork(t)
 	n.hostB.IP(t, "addr add fd00::2/64 dev eth0 nodad")
+	n.hostB.Sysctl(t, "ipv6/conf/eth0/forwarding", "0")
 	frames := listenOn(t, n.bench, "b")
 	list := []kernel.Announcement{at(n.linkB.Index, "10.0.0.2"), at(n.linkB.Index, "fd00::2")}
 	if err := errors.Join(n.Announce(n.b, list)...); err != nil {

@@ -196,7 +196,7 @@ func fitting(ms []*message) int {
 
 // dumpTries and dumpPause bound the reading of tables that keep changing.
 const (
-	dumpTries = 20
+	dumpTries = 40
 	dumpPause = time.Millisecond
 )
 

@@ -23,7 +23,7 @@ var (
 	rewrite     = flag.Bool("rewrite", false, "write the expected results of the package anew")
 	all         = flag.Bool("all", false, "run the rare packages too")
 	onlyPackage = flag.String("package", "", "run the tests of this package only, such as plugins/netlink")
-	profile     = flag.String("profile", "", "boot into the state of this host, one of netlinktest.Profiles, instead of that of the test; none for a fresh machine")
+	profile     = flag.String("profile", "", "boot into the state of this host, one of netlinktest.Profiles; default: a fresh machine")
 	onlyTests   = flag.String("tests", "", "run these tests of it only, as -run takes them")
 )
 
@@ -60,16 +60,15 @@ var packages = []struct {
 	{dir: "plugins/nftables", rare: true},
 }
 
-// TestStable: all of them pass under the kernel of Debian stable, on a machine that Kubernetes
-// has configured.
-func TestStable(t *testing.T) { run(t, vm.Stable, true, "kubernetes") }
+// TestStable: all of them pass under the kernel of Debian stable.
+func TestStable(t *testing.T) { run(t, vm.Stable, true) }
 
-// TestBackports: and under the newer one of its backports, on a router.
-func TestBackports(t *testing.T) { run(t, vm.Backports, false, "router") }
+// TestBackports: and under the newer one of its backports.
+func TestBackports(t *testing.T) { run(t, vm.Backports, false) }
 
-// run boots a machine and runs the tests there. All namespaces that they create, by whatever way,
-// inherit the settings of the profile.
-func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first bool, state string) {
+// run boots a machine and runs the tests there. With -profile all namespaces that they create, by
+// whatever way, inherit the settings of the profile.
+func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first bool) {
 	if testing.Short() {
 		t.Skip("boots a virtual machine")
 	}
@@ -88,11 +87,8 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first boo
 		m.Files["/plumb/docs/"+doc] = filepath.Join(root, "docs", doc)
 	}
 	if *profile != "" {
-		state = *profile
-	}
-	if state != "none" {
 		m.Files["/plumb/hosts"] = build(t, "hosts", "build", "github.com/plumb-net/plumb/tests/hosts")
-		m.Commands = append(m.Commands, vm.Command{Args: []string{"/plumb/hosts/hosts", state}})
+		m.Commands = append(m.Commands, vm.Command{Args: []string{"/plumb/hosts/hosts", *profile}})
 	}
 	before := len(m.Commands)
 	var names, data []string
@@ -132,7 +128,7 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first boo
 	}
 	for range min(before, len(results)) {
 		if results[0].Code != 0 {
-			t.Fatalf("the machine is not in the state of profile %s:\n%s", state, results[0].Output)
+			t.Fatalf("the machine is not in the state of profile %s:\n%s", *profile, results[0].Output)
 		}
 		results = results[1:]
 	}
