@@ -117,7 +117,7 @@ type iface struct {
 
 	mu     sync.Mutex
 	links  map[kernel.LinkRef]*held
-	macs   map[scheduler.Key]string    // see [keepsMAC]
+	macs   map[scheduler.Key]hardware  // see [keepsMAC]
 	notify func(...scheduler.Key)      // nil while nobody watches
 	open   map[kernel.NS]scheduler.Key // see [iface.findOpen]
 }

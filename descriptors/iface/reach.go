@@ -35,19 +35,30 @@ func (d *iface) noteMAC(k scheduler.Key, l kernel.Link) {
 		return
 	}
 	if d.macs == nil {
-		d.macs = map[scheduler.Key]string{}
+		d.macs = map[scheduler.Key]hardware{}
 	}
-	d.macs[k] = l.MAC
+	d.macs[k] = hardware{l.Type, l.MAC}
 }
 
-// lastMAC returns the previous MAC of the link of a key, "" if it is unknown or not applicable.
+// hardware is a MAC with the type of the link that had it.
+type hardware struct{ linkType, mac string }
+
+// lastMAC returns the previous MAC of the link of a key, "" if it is unknown or was that of a link
+// of another type: a VLAN, for example, has the MAC of its parent.
 func (d *iface) lastMAC(k scheduler.Key, v *models.Interface) string {
 	if !keepsMAC(v) {
 		return ""
 	}
+	linkType := v.LinkType()
+	if linkType == "tap" {
+		linkType = "tun"
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.macs[k]
+	if had := d.macs[k]; had.linkType == linkType {
+		return had.mac
+	}
+	return ""
 }
 
 // keepMACs puts the previous MAC into the request for a link that is created again, and into that

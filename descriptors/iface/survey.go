@@ -259,6 +259,7 @@ func (v *survey) made(k scheduler.Key, c *candidate) *models.Interface {
 		}
 	}
 	x.Adopt, x.HostName = true, ""
+	x.AcceptRa, x.AcceptRedirects = nil, nil // what an adopted link accepts stays as it is
 	if c.Up {
 		x.Enabled = nil
 	}

@@ -319,7 +319,7 @@ func TestKernel_Churn(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var workers, vandal sync.WaitGroup
 	for i := range 2 {
-		at, container := netlinktest.New(t), fmt.Sprint("c", i)
+		at, container := withIPv6(t), fmt.Sprint("c", i)
 		workers.Go(func() {
 			for range *churns {
 				if a := m.call("ADD", container, at, config); a.Error != nil {

@@ -141,7 +141,7 @@ func TestFleet(t *testing.T) {
 	apply := []string{"apply", "-f", site, "--values", m.file("values.yaml", values), "-l", "role=web", "-m", "lan for all"}
 	all, none := strings.Repeat("+", fleetSize), strings.Repeat("=", fleetSize)
 
-	var first rollout
+	var first, last rollout
 	step := func(name string, do func(m *many)) {
 		if !t.Failed() { // each stands on those before
 			t.Run(name, func(t *testing.T) { do(m.with(t)) })
@@ -199,7 +199,7 @@ func TestFleet(t *testing.T) {
 		}
 		m.roll(0, "undone", "undo")
 		m.file("site.yaml", text)
-		m.roll(0, "done", append(apply, "--waves", "100%")...)
+		last = m.roll(0, "done", append(apply, "--waves", "100%")...)
 		m.are(all)
 	})
 
@@ -223,6 +223,11 @@ func TestFleet(t *testing.T) {
 	})
 
 	step("all is undone", func(m *many) {
+		if r := m.ctl("undo", first.ID); r.Code != 2 || !strings.Contains(r.Err, last.ID) {
+			m.t.Errorf("an undo below a later rollout: exit %d\n%s%s", r.Code, r.Out, r.Err)
+		}
+		m.roll(0, "undone", "undo", last.ID)
+		m.are(all)
 		if got := m.roll(0, "undone", "undo", first.ID).states(); got != strings.Repeat("s", fleetSize) {
 			m.t.Error(got)
 		}
