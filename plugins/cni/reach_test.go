@@ -13,7 +13,7 @@ import (
 func TestAddIsReachedByNeighbors(t *testing.T) {
 	m := newMachine(t)
 	config := `{"cniVersion":"1.1.0","name":"blue","mode":"bridge","pool":["10.63.0.0/24","fd63::/64"]}`
-	neighbor, first := netlinktest.New(t), netlinktest.New(t)
+	neighbor, first := withIPv6(t), withIPv6(t)
 	m.add("neighbor", neighbor, config)
 	name := func(i int) string { return fmt.Sprintf("container%d", i) }
 	m.add(name(0), first, config)
@@ -33,7 +33,7 @@ func TestAddIsReachedByNeighbors(t *testing.T) {
 		if a := m.call("DEL", name(i), nil, config); a.Error != nil {
 			t.Fatal(a.Error)
 		}
-		at = netlinktest.New(t)
+		at = withIPv6(t)
 		m.addAt(name(i+1), at, config, "10.63.0.3/24", "fd63::3/64")
 		ping("10.63.0.3", "fd63::3")
 	}
