@@ -92,7 +92,7 @@ func (e *Engine) judgeLeft() bool {
 // out, nothing is known about the leftover, and it is judged by itself.
 func (e *Engine) joinBase(n *graph.Node) {
 	k := kind.Of(n)
-	if k == nil || k.DerivedBy == nil || n.Base != nil {
+	if k == nil || k.DerivedBy == nil || n.Base != nil || n.Foreign { // an object of others is part of nothing
 		return
 	}
 	base := e.G.Get(k.DerivedBy(n.Key))
