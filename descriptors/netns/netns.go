@@ -28,7 +28,7 @@ type Options struct {
 }
 
 // New makes the kind. What an operation remembers is the identity of the
-// namespace, 0 of one that is refused.
+// namespace, [selector.Refused] of one that no value may use.
 func New(port kernel.Kernel, o *kernel.Owner, opts Options) scheduler.Descriptor[*models.NetNS, kernel.NS] {
 	d := &netns{kernel: port, owner: o, dir: cmp.Or(opts.Dir, selector.NamedDir), isRefused: opts.Refused, seen: map[string]kernel.NS{}}
 	d.objects = owned.Objects[*models.NetNS, kernel.NS]{Kind: models.KindNetNS, Kernel: port, Owner: o, Prepare: d.prepare}

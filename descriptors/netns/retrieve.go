@@ -10,6 +10,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/owned"
+	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -45,7 +46,7 @@ func (d *netns) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 				d.keep(f)
 			}
 			if there && err == nil && f.Foreign && d.refused(name, f.Meta) {
-				f.Meta = 0
+				f.Meta = selector.Refused
 			}
 			if there && !yield(f, err) {
 				return

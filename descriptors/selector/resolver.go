@@ -120,6 +120,10 @@ func (r *Resolver) Resolve(ctx context.Context, in *models.Namespace) (Place, er
 	return Place{NS: ns, Path: path}, nil
 }
 
+// Refused is the metadata of a named namespace that no value may use. It is not 0, which
+// is the metadata of a namespace that a preview would create.
+const Refused = ^kernel.NS(0)
+
 // RefusedText says why a namespace is refused.
 const RefusedText = "it is the network namespace of the host or of the agent; leave namespace out for the agent's own"
 

@@ -60,6 +60,8 @@ func TestNeeds(t *testing.T) {
 		{"container:ab", "container/*", "a running container with the id or name ab", running, nil, false, "net:[7]"},
 		{"container:db", "container/*", "a running container with the id or name db", &models.Container{Name: "db"}, nil, false, "net:[0]"},
 		{"netns:blue", "netns/blue", "the network namespace blue", &models.NetNS{}, kernel.NS(7), true, "net:[7]"},
+		{"netns:blue", "netns/blue", "the network namespace blue", &models.NetNS{}, kernel.NS(0), true, "net:[0]"}, // in a preview
+		{"netns:blue", "netns/blue", "the network namespace blue", &models.NetNS{}, selector.Refused, false, "net:[18446744073709551615]"},
 		{"pid:17", "namespace/pid:17", "the process 17", &models.NamespaceRef{Inode: 7}, nil, true, "net:[7]"},
 		{"path:/run/x", "namespace/path:%2Frun%2Fx", "a network namespace at /run/x", &models.NamespaceRef{Inode: 7}, nil, true, "net:[7]"},
 		{"path:/run/x#7", "namespace/path:%2Frun%2Fx", "a network namespace at /run/x", &models.NamespaceRef{Inode: 7}, nil, true, "net:[7]"},

@@ -52,9 +52,9 @@ type named string
 
 func (w named) need(k scheduler.Key) scheduler.Need {
 	n := scheduler.On(k, "the network namespace "+string(w))
-	n = scheduler.If(n, func(_ scheduler.Key, _ *models.NetNS, ns kernel.NS) bool { return ns != 0 })
+	n = scheduler.If(n, func(_ scheduler.Key, _ *models.NetNS, ns kernel.NS) bool { return ns != Refused })
 	n = scheduler.Tell(n, func(_ *models.NetNS, ns kernel.NS) string {
-		if ns == 0 {
+		if ns == Refused {
 			return RefusedText
 		}
 		return ""
@@ -64,7 +64,7 @@ func (w named) need(k scheduler.Key) scheduler.Need {
 
 func (w named) find(v Views, k scheduler.Key) (uint64, string, bool) {
 	_, ns, ok := get(v.NetNS, k)
-	return uint64(ns), v.NamedDir + "/" + string(w), ok && ns != 0
+	return uint64(ns), v.NamedDir + "/" + string(w), ok && ns != 0 && ns != Refused
 }
 
 func (w named) doubt(r *Resolver) error {
