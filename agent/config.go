@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"strconv"
 	"strings"
@@ -237,6 +238,8 @@ func nearest(name string) string {
 // maxHistory bounds the history and the events on disk, in MiB: all of them are
 // read at the start.
 const maxHistory = 1024
+
+var isLabel = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,63}$`)
 
 func (c *Config) validate() error {
 	if !isLabel.MatchString(c.Label) {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/ledger"
+	"github.com/plumb-net/plumb/plugins/linefile"
 	"github.com/plumb-net/plumb/plugins/private"
 )
 
@@ -26,24 +27,26 @@ const labelFile = "label"
 // maxLabel bounds that file, in bytes.
 const maxLabel = 1 << 10
 
-var isLabel = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,63}$`)
-
 // keepLabel refuses a state directory of another label: its ledger, its objects and its intent are
 // of that label, and to an agent with this one they would be somebody else's. A host that was
-// renamed has another default label.
-func keepLabel(c Config) error {
+// renamed has another default label. A damaged file is written again with the label of this agent:
+// it is a precaution, and its loss is no reason to leave containers without an agent.
+func keepLabel(c Config, log *slog.Logger) error {
 	path := filepath.Join(c.StateDir, labelFile)
+	keep := func() error { return private.WriteFile(path, linefile.AppendLine(nil, []byte(c.Label))) }
 	text, err := private.ReadFile(path, maxLabel)
 	if errors.Is(err, fs.ErrNotExist) {
-		return private.WriteFile(path, []byte(c.Label+"\n"))
+		return keep()
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, private.ErrTooLong) {
 		return fmt.Errorf("label of the state directory: %w", err)
 	}
-	switch label := strings.TrimSpace(string(text)); {
-	case !isLabel.MatchString(label):
-		return fmt.Errorf("label of the state directory: %s is damaged; remove it, and start with the label that the agent had, by --label", path)
-	case label != c.Label:
+	label, err := linefile.ParseLine(bytes.TrimSuffix(text, []byte("\n")))
+	if err != nil {
+		log.Warn("label of the state directory is damaged and written again", "file", path, "label", c.Label, "error", err)
+		return keep()
+	}
+	if string(label) != c.Label {
 		return fmt.Errorf(`the state directory %s is of the label %q, and this agent has the label %q, which is the name of the host unless it is set. Start it with --label %s, `+
 			`or with another --state-dir. To change the label, first run "plumb-agent cleanup --label %s", which removes what was made and forgets the label; intent stays in etcd below /plumb/%s/`,
 			c.StateDir, label, c.Label, label, label, label)

@@ -90,7 +90,7 @@ func openHost(c Config, open func(Config) (*ground, error), log *slog.Logger) (*
 	}
 	h := &host{kernel: k, log: log}
 	if h.locks, err = takeLocks(c, k.labels, log); err == nil {
-		err = keepLabel(c)
+		err = keepLabel(c, log)
 	}
 	if err != nil {
 		h.close()

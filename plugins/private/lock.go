@@ -174,6 +174,9 @@ func ReadState(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
+// ErrTooLong: a file is longer than the caller of [ReadFile] expects.
+var ErrTooLong = errors.New("longer than")
+
 // ReadFile reads a regular file of root or of our own of at most limit bytes.
 func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := openOwn(path, os.O_RDONLY)
@@ -183,7 +186,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(text)) > limit {
-		err = fmt.Errorf("%s is longer than %d bytes", path, limit)
+		err = fmt.Errorf("%s is %w %d bytes", path, ErrTooLong, limit)
 	}
 	return text, err
 }
