@@ -29,12 +29,38 @@ func (s *Service) wait(ctx context.Context, keys []scheduler.Key, check func() (
 	}
 }
 
+// watchPath is how often an ADD looks at the path of its namespace if it has no values there:
+// without a value nothing needs the namespace, and the scheduler reports no change of it.
+const watchPath = time.Second
+
+// wakeEvery wakes those who wait for a key in an interval, until stop.
+func (s *Service) wakeEvery(interval time.Duration, k scheduler.Key) (stop func()) {
+	tick, done := time.NewTicker(interval), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-tick.C:
+				s.events.tell(k)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		tick.Stop()
+		close(done)
+	}
+}
+
 // await waits until all that an ADD wants is configured, and returns it; or until one of
 // it cannot be, or nobody needs it any more.
 func (s *Service) await(ctx context.Context, c Call, a addition) (wants []network.Want, err error) {
 	defer s.waitsFor(c.Key(), "")
 	if !a.limit.IsZero() {
 		defer time.AfterFunc(time.Until(a.limit), func() { s.events.tell(a.keys...) }).Stop()
+	}
+	if len(a.begin.Want) == 0 {
+		defer s.wakeEvery(watchPath, podKey(podOf(c)))()
 	}
 	seen := false
 	err = s.wait(ctx, slices.Concat(a.keys, watched(c)), func() (waits string, err error) {

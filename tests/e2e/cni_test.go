@@ -232,7 +232,10 @@ func TestHostNamespace(t *testing.T) {
 	}
 }
 
-// TestNamespaceGoneWhileWaiting: an ADD that waits for an address ends as soon as its
+// byIntent is a network whose ADD waits until an operator wants an interface in the container.
+const byIntent = `{"cniVersion":"1.0.0","name":"red","type":"plumb-cni","mode":"intent"}`
+
+// TestNamespaceGoneWhileWaiting: an ADD that waits for intent ends as soon as its
 // namespace does; agentctl tells what it waits for. One for which a pool has none at all
 // does not wait.
 func TestNamespaceGoneWhileWaiting(t *testing.T) {
@@ -249,11 +252,10 @@ func TestNamespaceGoneWhileWaiting(t *testing.T) {
 	if r := call(h, "ADD", "c2", small); r.Code != 1 || !strings.Contains(r.Out, `"code": 11`) || !strings.Contains(r.Out, "has no free address") {
 		t.Errorf("ADD of a full pool: exit %d\n%s%s", r.Code, r.Out, r.Err)
 	}
-	wished := strings.Replace(small, "{", `{"runtimeConfig":{"ips":["10.62.0.3"]},`, 1) // the broadcast address
 	answer := make(chan host.Result, 1)
-	go func() { answer <- call(h, "ADD", "c2", wished) }()
+	go func() { answer <- call(h, "ADD", "c2", byIntent) }()
 	h.Eventually("the ADD waits", func() error {
-		if out := h.MustCtl("cni"); !strings.Contains(out, "iplease/") && !strings.Contains(out, "ipclaim/") {
+		if out := h.MustCtl("cni"); !strings.Contains(out, "an interface called eth0 in the pod c2") {
 			return errors.New(out)
 		}
 		return nil
@@ -342,8 +344,7 @@ func TestStopWhileAddWaits(t *testing.T) {
 	add(t, h, "c1", small)
 	before := h.Exact()
 	answer := make(chan host.Result, 1)
-	wished := strings.Replace(small, "{", `{"runtimeConfig":{"ips":["10.62.0.3"]},`, 1) // the broadcast address
-	go func() { answer <- call(h, "ADD", "c2", wished) }()
+	go func() { answer <- call(h, "ADD", "c2", byIntent) }()
 	h.Eventually("the ADD waits", func() error {
 		if out := h.MustCtl("cni"); !strings.Contains(out, "adding") {
 			return errors.New(out)
