@@ -107,7 +107,7 @@ func TestDamagedStore(t *testing.T) {
 	}
 	t.Logf("go test ./tests/e2e -run TestDamagedStore -damages %d -damage-seed %d", *damageCount, seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	files := filesBelow(t, filepath.Join(d.kept, "etcd", "member"))
+	files := filesBelow(t, filepath.Join(d.kept, "state", "etcd", "member"))
 	t.Logf("the data: %s", strings.Join(files, " "))
 	db := files[slices.IndexFunc(files, func(f string) bool { return filepath.Base(f) == "db" })]
 	for _, s := range someDamages[1:5] { // of the file with the keys, each
@@ -122,7 +122,7 @@ func TestDamagedStore(t *testing.T) {
 // damaged is a host whose store is damaged again and again.
 type damaged struct {
 	*shop
-	kept     string // a copy of the state directory
+	kept     string // a copy of the state directory, and of the run directory with the witnesses of the ledgers
 	before   string // the kernel, with all that was wanted and one that is attached
 	outcomes map[string]int
 }
@@ -141,7 +141,12 @@ func newDamaged(t *testing.T) *damaged {
 	d.before = quiet(d.Host, d.Exact)
 	d.Stop()
 	d.kept = filepath.Join(d.Dir, "kept")
-	d.copyState(d.StateDir(), d.kept)
+	if err := os.Mkdir(d.kept, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"state", "run"} {
+		d.copyDir(filepath.Join(d.Dir, name), filepath.Join(d.kept, name))
+	}
 	return d
 }
 
@@ -165,7 +170,7 @@ func (d *damaged) fill(n int) {
 	}
 }
 
-func (d *damaged) copyState(from, to string) {
+func (d *damaged) copyDir(from, to string) {
 	d.t.Helper()
 	if err := os.RemoveAll(to); err != nil {
 		d.t.Fatal(err)
@@ -178,7 +183,9 @@ func (d *damaged) copyState(from, to string) {
 // suffer damages a file while the agent is away, and sees how it copes.
 func (d *damaged) suffer(r *rand.Rand, file string, with damage) {
 	d.t.Helper()
-	d.copyState(d.kept, d.StateDir())
+	for _, name := range []string{"state", "run"} {
+		d.copyDir(filepath.Join(d.kept, name), filepath.Join(d.Dir, name))
+	}
 	if err := with.do(r, filepath.Join(d.StateDir(), "etcd", "member", file)); err != nil {
 		d.t.Fatal(err)
 	}
