@@ -91,7 +91,7 @@ func (n *namespace) setAccept(k *Kernel, index int, s kernel.AcceptSpec) error {
 
 // write writes the settings. The thread is in the namespace.
 func (a accepting) write() error {
-	const four, six = "/proc/sys/net/ipv4/conf/", "/proc/sys/net/ipv6/conf/"
+	const four, six = "net/ipv4/conf/", "net/ipv6/conf/"
 	for _, s := range []struct {
 		dir, file string
 		value     *int
@@ -122,7 +122,7 @@ func setForAll(list []accepting) error {
 	if i < 0 {
 		return nil
 	}
-	const all = "/proc/sys/net/ipv4/conf/all/"
+	const all = "net/ipv4/conf/all/"
 	want := strconv.Itoa(*list[i].spec.AllRedirects4)
 	if forwards, err := readFile(all + "forwarding"); err != nil || forwards != "0" {
 		return err
@@ -133,15 +133,15 @@ func setForAll(list []accepting) error {
 	return writeFile(all+"accept_redirects", want)
 }
 
-// writeFile writes a setting. Where /proc/sys is read-only, it is enough that the setting has
-// the value.
-func writeFile(path, value string) error {
-	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+// writeFile writes a setting. Where it cannot be written, as /proc/sys is read-only, it is
+// enough that the setting has the value.
+func writeFile(place, value string) error {
+	fd, err := openSetting(place, unix.O_WRONLY)
 	if errors.Is(err, unix.EROFS) {
-		if now, readErr := readFile(path); readErr == nil && now == value {
+		if now, readErr := readFile(place); readErr == nil && now == value {
 			return nil
 		}
-		return fmt.Errorf("write %s to %s: %w; make /proc/sys writable for the agent", value, path, err)
+		return fmt.Errorf("write %s to /proc/sys/%s: %w", value, place, err)
 	}
 	if err != nil {
 		return err
@@ -151,8 +151,8 @@ func writeFile(path, value string) error {
 	return err
 }
 
-func readFile(path string) (string, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+func readFile(place string) (string, error) {
+	fd, err := openSetting(place, unix.O_RDONLY)
 	if err != nil {
 		return "", err
 	}

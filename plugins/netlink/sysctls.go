@@ -40,7 +40,7 @@ func (k *Kernel) SetSysctl(ns kernel.NS, place, value string) error {
 // setting opens a setting as the namespace has it.
 func (n *namespace) setting(place string, flags int, work func(fd int) error) error {
 	err := n.within(func() error {
-		fd, err := unix.Open("/proc/sys/"+place, flags|unix.O_CLOEXEC, 0)
+		fd, err := openSetting(place, flags)
 		if err != nil {
 			return err
 		}
