@@ -136,10 +136,16 @@ func (w *hostile) meet() {
 	for _, ns := range []*netlinktest.Namespace{w.h.Own, w.c2} {
 		ns.Run(w.t, "ip", "neigh", "flush", "all")
 	}
-	_ = ping(w.c2, w.gate4.String()) // in mode routed, too, they may not reach each other
-	_ = ping(w.c2, w.gate6.String())
-	_ = ping(w.h.Own, w.other4.String())
-	_ = ping(w.h.Own, w.other6.String())
+	for _, p := range []struct {
+		from *netlinktest.Namespace
+		to   netip.Addr
+	}{{w.c2, w.gate4}, {w.c2, w.gate6}, {w.h.Own, w.other4}, {w.h.Own, w.other6}} {
+		for range 3 { // in mode routed, too, they may not reach each other
+			if ping(p.from, p.to.String()) == nil {
+				break
+			}
+		}
+	}
 	w.arrives(w.marker()) // what was sent for that has been heard
 }
 
