@@ -119,6 +119,7 @@ soak: ## containers and pods come and go for long, with faults, kills and restar
 	$(GO) test -count=1 -timeout 30m -v -run '^TestChangesWhileAway$$' ./scheduler -aways 100000
 	$(GO) test -count=1 -timeout 30m -v -run '^TestGuardsAfterAway$$' ./tests/e2e -away 60
 	$(GO) test -count=1 -timeout 60m -v -run '^TestNeighborsReach$$' ./descriptors/announce -steps 2000
+	$(GO) test -count=1 -timeout 60m -v -run '^TestClientsFollowPorts$$' ./descriptors/nftables -flow-steps 2000
 	$(GO) test -count=1 -timeout 60m -v -run '^TestHostileCampaign$$' ./tests/e2e -hostile 300000
 	$(GO) test -count=1 -timeout 60m -v -run '^TestStaleState$$' ./tests/e2e -stale 500
 	$(GO) test -count=1 -timeout 30m -v -run '^TestKernel_Churn$$' ./plugins/cni -churns 1000

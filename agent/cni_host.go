@@ -84,8 +84,19 @@ func (h cniHost) Carries(at kernel.LinkRef) bool {
 	return err == nil && running
 }
 
-func (h cniHost) Listener(protocol string, at netip.AddrPort) string {
-	return proxy.Listener(protocol, at)
+func (h cniHost) DeleteFlows(of ...netip.Addr) error {
+	_, err := h.host.kernel.DeleteFlows(h.host.kernel.Own(), func(f kernel.Flow) bool { return slices.ContainsFunc(of, f.Involves) })
+	return err
+}
+
+func (h cniHost) Listener(protocol string, at netip.AddrPort) (by string) {
+	// The agent may serve another namespace than that of its process. Where that cannot be
+	// entered nothing is attached either.
+	_ = h.host.kernel.within(h.host.kernel.Own(), func() error {
+		by = proxy.Listener(protocol, at)
+		return nil
+	})
+	return by
 }
 
 func (h cniHost) Full(pool string) bool { return h.host.book.Full(pool) }

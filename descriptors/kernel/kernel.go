@@ -64,6 +64,7 @@ type Kernel interface {
 	TableEvents
 	Traffic
 	Announcements
+	Flows
 
 	// Watch calls f for every change in the namespaces that are open, now or
 	// later, until ctx ends, which is no error. It never blocks the kernel:

@@ -75,7 +75,9 @@ func (d *nftables) prepare(ctx context.Context, o *op) (job owned.Job[kernel.NS]
 		}
 		d.noteNames(k, names) // from now on the events of links are heard
 		var read kernel.Table
+		var was []translation
 		if there {
+			was = translations(now)
 			read, err = w.replace(ctx, now, before)
 		} else {
 			read, err = w.whole(ctx, d.Tables.CreateTable)
@@ -84,7 +86,7 @@ func (d *nftables) prepare(ctx context.Context, o *op) (job owned.Job[kernel.NS]
 			return 0, err
 		}
 		m.Read = &read
-		return at.NS, d.Owner.Record(m.entry(k, at, t.Comment))
+		return at.NS, errors.Join(d.Owner.Record(m.entry(k, at, t.Comment)), d.forgetFlows(at.NS, was, translations(read)))
 	}}, nil
 }
 
@@ -154,13 +156,16 @@ func (d *nftables) stands(ctx context.Context, ns kernel.NS, k scheduler.Key, t 
 
 func (d *nftables) delete(ctx context.Context, k scheduler.Key, _ *models.Nftables, _ kernel.NS) error {
 	return d.objects.DeleteRecorded(k, func(e kernel.Entry) error {
-		_, v, err := recorded(e)
+		m, v, err := recorded(e)
 		if err != nil {
 			return err
 		}
 		t, err := d.table(ctx, e, v)
 		if err == nil {
 			err = d.change(e.NS, func() error { return d.Tables.DeleteTable(ctx, e.NS, t.Family, t.Name) })
+		}
+		if err == nil && m.Read != nil {
+			err = d.forgetFlows(e.NS, translations(*m.Read), nil)
 		}
 		return err
 	})

@@ -99,6 +99,7 @@ func (s *Service) carryOut(ctx context.Context, c Call, a addition) (result spec
 		result, err = s.result(ctx, c, wants)
 	}
 	if err == nil {
+		s.deleteFlows(c.Key(), &result)
 		err = s.store.Commit(c.Key(), result)
 	}
 	if err != nil {

@@ -52,6 +52,7 @@ func (s *Service) undo(ctx context.Context, k Key) {
 // the last. It returns what is not gone yet.
 func (s *Service) detach(ctx context.Context, k Key) (left string) {
 	a, _ := s.store.Get(k)
+	defer s.deleteFlows(k, a.Result)
 	if a.Pod != "" {
 		return s.leavePod(ctx, a)
 	}

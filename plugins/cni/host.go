@@ -48,6 +48,8 @@ type Host interface {
 	// Listener names the process of the host that has a port at an address, "" if none has. The
 	// unspecified address stands for all of its family, that of IPv6 for those of both.
 	Listener(protocol string, at netip.AddrPort) string
+	// DeleteFlows deletes the tracked connections of the host with any of these addresses.
+	DeleteFlows(of ...netip.Addr) error
 	// MAC returns the hardware address of a link in the network namespace at a path.
 	MAC(path, link string) (string, error)
 	// Networks are those of the host that have addresses of a prefix, or all of it.
@@ -71,6 +73,25 @@ type Host interface {
 
 // ErrGone: the container, or its network namespace, ended while an ADD waited.
 var ErrGone = errors.New("the container has gone")
+
+// deleteFlows deletes the connections that the host tracks with the addresses of an attachment.
+// They are of whoever had an address before, and their packets would reach who has it now. It is
+// called before a container uses its addresses, as a former one may have ended in any way, and
+// after it has ended, so that nobody keeps sending to it.
+func (s *Service) deleteFlows(k Key, r *spec.Result) {
+	if r == nil || len(r.IPs) == 0 {
+		return
+	}
+	var of []netip.Addr
+	for _, ip := range r.IPs {
+		if p, err := netip.ParsePrefix(ip.Address); err == nil {
+			of = append(of, p.Addr())
+		}
+	}
+	if err := s.host.DeleteFlows(of...); err != nil {
+		s.log.Warn("tracked connections of the addresses are not deleted", "attachment", k.String(), "error", err)
+	}
+}
 
 // refused tells why nothing may be put into the namespace of a call. The plugin has
 // looked as well, but may be of another release, or have been told lies.

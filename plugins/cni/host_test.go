@@ -85,6 +85,8 @@ func (h *fakeHost) Routes(path, _ string) ([]kernel.Route, error) {
 	return h.routes[path], nil
 }
 
+func (h *fakeHost) DeleteFlows(...netip.Addr) error { return nil }
+
 func (h *fakeHost) Listener(protocol string, at netip.AddrPort) string {
 	return h.listens[protocol+" "+at.String()]
 }

@@ -68,6 +68,7 @@ type namespace struct {
 	tables  map[tableID]kernel.Table
 	// firewalls are by the program that makes them.
 	firewalls map[string]*kernel.Firewall
+	flows     []kernel.Flow
 	// generation counts the changes of tables, and of what iptables keeps in such.
 	generation  uint32
 	tellsTables bool

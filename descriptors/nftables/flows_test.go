@@ -1,0 +1,294 @@
+package nftables_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"golang.org/x/sys/unix"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
+	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
+)
+
+var (
+	flowSteps = flag.Int("flow-steps", 30, "how many changes TestClientsFollowPorts makes")
+	flowSeed  = flag.Uint64("flow-seed", 0, "its seed; 0: by chance")
+)
+
+// TestFlows shows which tracked connections a table deletes when it is written and when it goes.
+func TestFlows(t *testing.T) {
+	datadriven.RunTest(t, "testdata/flows/rules", func(t *testing.T, d *datadriven.TestData) string {
+		h := hosttest.Memory()
+		k := h.Kernel.(*kerneltest.Kernel)
+		h.Do(t, h.Own(), "ip link set lo up")
+		h.Do(t, h.Own(), "ip addr add 192.0.2.1/24 dev lo")
+		b := newBenchOn(t, h)
+		table := func(rules []string) string {
+			chains := map[string][]string{}
+			for _, line := range rules {
+				hook, rule, _ := strings.Cut(strings.TrimSpace(line), ": ")
+				chains[hook] = append(chains[hook], fmt.Sprintf("%q", rule))
+			}
+			var list []string
+			for hook, rules := range chains {
+				list = append(list, fmt.Sprintf(`{"name":%q,"type":"nat","hook":%q,"rules":[%s]}`, hook, hook, strings.Join(rules, ",")))
+			}
+			slices.Sort(list)
+			return fmt.Sprintf(`{"chains":[%s]}`, strings.Join(list, ","))
+		}
+		var was, is, flows []string
+		for line := range strings.Lines(d.Input) {
+			switch line = strings.TrimSpace(line); {
+			case strings.HasPrefix(line, "- "):
+				was = append(was, line[2:])
+			case strings.HasPrefix(line, "+ "):
+				is = append(is, line[2:])
+			default:
+				flows = append(flows, line)
+			}
+		}
+		if len(was) > 0 {
+			b.must("x", table(was))
+		}
+		for _, text := range flows {
+			if err := k.Track(h.Own(), flowOf(t, text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(is) > 0 {
+			b.must("x", table(is))
+		} else {
+			b.delete("x")
+		}
+		left := k.Tracked(h.Own())
+		var out strings.Builder
+		for _, text := range flows {
+			word := "deleted"
+			if slices.Contains(left, flowOf(t, text)) {
+				word = "kept   "
+			}
+			fmt.Fprintf(&out, "%s %s\n", word, text)
+		}
+		return out.String()
+	})
+}
+
+// flowOf reads "udp FROM > TO [as FROM > TO]", where the second part is how it is translated.
+func flowOf(t *testing.T, text string) kernel.Flow {
+	t.Helper()
+	protocol, rest, _ := strings.Cut(text, " ")
+	before, after, translated := strings.Cut(rest, " as ")
+	f := kernel.Flow{Protocol: map[string]uint8{"udp": unix.IPPROTO_UDP, "tcp": unix.IPPROTO_TCP, "icmp": unix.IPPROTO_ICMP}[protocol]}
+	tuple := func(text string) (tu kernel.Tuple) {
+		from, to, _ := strings.Cut(text, " > ")
+		var errs [2]error
+		tu.Source, errs[0] = netip.ParseAddrPort(from)
+		tu.Destination, errs[1] = netip.ParseAddrPort(to)
+		if err := errors.Join(errs[:]...); err != nil || f.Protocol == 0 {
+			t.Fatalf("%s: %v", text, err)
+		}
+		return tu
+	}
+	f.Original = tuple(before)
+	if translated {
+		before = after
+	}
+	out := tuple(before)
+	f.Reply = kernel.Tuple{Source: out.Destination, Destination: out.Source}
+	return f
+}
+
+// party is clients and servers in a namespace, all of UDP, with one address of a family.
+type party struct {
+	t       *testing.T
+	at      netip.Addr
+	servers map[uint16]net.PacketConn // answer with their port
+	clients map[uint16][]net.PacketConn
+}
+
+// published are the ports of the host that tables lead elsewhere, at which its own servers listen.
+// bystander is a port that no table names.
+var (
+	published = []uint16{5001, 5002, 5003}
+	bystander = uint16(6001)
+	targets   = []uint16{7001, 7002, 7003}
+)
+
+// within opens sockets in a namespace.
+func within(t *testing.T, path string, open func() error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		f, err := os.Open(path)
+		if err == nil {
+			err = unix.Setns(int(f.Fd()), unix.CLONE_NEWNET)
+			f.Close()
+		}
+		if err == nil {
+			err = open()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newParty(t *testing.T, path string, at netip.Addr) *party {
+	p := &party{t: t, at: at, servers: map[uint16]net.PacketConn{}, clients: map[uint16][]net.PacketConn{}}
+	listen := func(port uint16) (net.PacketConn, error) {
+		c, err := net.ListenPacket("udp", netip.AddrPortFrom(at, port).String())
+		if err == nil {
+			t.Cleanup(func() { c.Close() })
+		}
+		return c, err
+	}
+	within(t, path, func() (err error) {
+		for _, port := range slices.Concat(published, targets, []uint16{bystander}) {
+			if p.servers[port], err = listen(port); err != nil {
+				return err
+			}
+		}
+		for _, port := range append([]uint16{bystander}, published...) {
+			for range 2 {
+				c, err := listen(0)
+				if err != nil {
+					return err
+				}
+				p.clients[port] = append(p.clients[port], c)
+			}
+		}
+		return nil
+	})
+	for port, c := range p.servers {
+		go func() {
+			buf := make([]byte, 100)
+			for {
+				_, from, err := c.ReadFrom(buf)
+				if err != nil {
+					return
+				}
+				_, _ = c.WriteTo(fmt.Append(nil, port), from)
+			}
+		}()
+	}
+	return p
+}
+
+// ask has a client ask a port, and returns which server answers.
+func (p *party) ask(c net.PacketConn, port uint16) string {
+	p.t.Helper()
+	to := net.UDPAddrFromAddrPort(netip.AddrPortFrom(p.at, port))
+	if _, err := c.WriteTo([]byte("who"), to); err != nil {
+		p.t.Fatal(err)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	buf := make([]byte, 100)
+	n, _, err := c.ReadFrom(buf)
+	if err != nil {
+		return err.Error()
+	}
+	return string(buf[:n])
+}
+
+// TestClientsFollowPorts changes at random where ports of the host lead, while clients of UDP go on
+// sending from the same sockets: each is answered by the server that the rules of the moment name,
+// also after somebody else has removed the table. The connections of all other ports stay tracked.
+func TestClientsFollowPorts(t *testing.T) {
+	b := newBench(t)
+	b.net.IP(t, "link set lo up")
+	b.net.IPv6(t)
+	b.net.IP(t, "addr add fd00::1/128 dev lo nodad")
+	seed := *flowSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("go test ./descriptors/nftables -run TestClientsFollowPorts -flow-steps %d -flow-seed %d", *flowSteps, seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	four, six := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("fd00::1")
+	parties := []*party{newParty(t, b.net.Path, four), newParty(t, b.net.Path, six)}
+	leads := map[uint16]uint16{}
+	ask := func(step int, what string) {
+		t.Helper()
+		for _, p := range parties {
+			for port, clients := range p.clients {
+				want := leads[port]
+				if want == 0 {
+					want = port
+				}
+				for _, c := range clients {
+					if got := p.ask(c, port); got != fmt.Sprint(want) {
+						t.Fatalf("step %d, %s: port %d of %s is answered by %s, want %d", step, what, port, p.at, got, want)
+					}
+				}
+			}
+		}
+	}
+	tracked := func() (flows []kernel.Flow) {
+		if _, err := b.DeleteFlows(b.Own(), func(f kernel.Flow) bool { flows = append(flows, f); return false }); err != nil {
+			t.Fatal(err)
+		}
+		return flows
+	}
+	ask(0, "no table")
+	for step := range *flowSteps {
+		var was = map[uint16]uint16{}
+		for port, to := range leads {
+			was[port] = to
+		}
+		stranger := r.IntN(4) == 0 && len(leads) > 0
+		if stranger {
+			b.net.Run(t, "nft", "delete table inet plumb-x")
+			if _, err := b.DeleteFlows(b.Own(), func(kernel.Flow) bool { return true }); err != nil {
+				t.Fatal(err)
+			}
+			clear(leads)
+			ask(step, "somebody else has removed the table")
+			leads, was = was, map[uint16]uint16{}
+		} else {
+			port := published[r.IntN(len(published))]
+			if leads[port] = targets[r.IntN(len(targets))]; r.IntN(3) == 0 {
+				delete(leads, port)
+			}
+		}
+		before := tracked()
+		if len(leads) == 0 {
+			b.delete("x")
+		} else {
+			b.must("x", leading(leads, four, six))
+		}
+		now := tracked()
+		for _, f := range before {
+			if port := f.Original.Destination.Port(); was[port] == leads[port] && !slices.Contains(now, f) {
+				t.Errorf("step %d: a connection of port %d was deleted, which leads where it led: %v", step, port, f)
+			}
+		}
+		ask(step, fmt.Sprintf("ports lead to %v", leads))
+	}
+}
+
+// leading is a table by which ports lead to others.
+func leading(leads map[uint16]uint16, four, six netip.Addr) string {
+	var rules []string
+	for _, port := range published {
+		if to := leads[port]; to != 0 {
+			rules = append(rules, fmt.Sprintf(`"meta nfproto ipv4 fib daddr type local udp dport %d dnat ip to %s:%d"`, port, four, to),
+				fmt.Sprintf(`"meta nfproto ipv6 ip6 daddr != ::1 fib daddr type local udp dport %d dnat ip6 to [%s]:%d"`, port, six, to))
+		}
+	}
+	text := strings.Join(rules, ",")
+	return fmt.Sprintf(`{"family":"inet","table":"plumb-x","chains":[{"name":"in","type":"nat","hook":"prerouting","priority":"dstnat","rules":[%s]},{"name":"own","type":"nat","hook":"output","priority":"-100","rules":[%s]}]}`, text, text)
+}
