@@ -221,28 +221,33 @@ func differAdoptedAccepts(d *kind.Differences, actual, desired *models.Interface
 	}
 }
 
-// readAccepts sets the fields of a value from the settings of a managed link: to the value of the
-// hint if all settings of the field agree with it, and otherwise to the contrary.
+// readAccepts sets the fields of a value from the settings of a managed link: to the desired value
+// if all settings of the field agree with it, and otherwise to the contrary. It is not compared with
+// the hint: that may be an earlier reading of what others have changed.
 func (d *iface) readAccepts(k scheduler.Key, l kernel.Link, v, hint *models.Interface) {
 	if hint == nil {
 		hint = &models.Interface{}
 	}
-	var ra, redirects bool
-	for _, f := range acceptFields {
-		want := 0
-		if orZero(f.field(hint)) {
-			want = f.on
-		}
-		if is := *f.of(&l.Accepts); is == nil || *is == want || d.bySysctl(l, f.place) {
-			continue
-		}
-		if f.on == 1 && f.name != "autoconf" {
-			redirects = true
-		} else {
-			ra = true
+	desired := hint
+	if k != "" {
+		if wanted, ok := d.Interfaces.Wanted(k); ok {
+			desired = wanted
 		}
 	}
-	redirects = redirects || !orZero(hint.AcceptRedirects) && d.isOpen(l.NS, k)
+	ra, redirects := orZero(desired.AcceptRa), orZero(desired.AcceptRedirects)
+	for _, f := range acceptFields {
+		want, shown := 0, &ra
+		if orZero(f.field(desired)) {
+			want = f.on
+		}
+		if strings.HasPrefix(f.name, "accept_redirects") {
+			shown = &redirects
+		}
+		if is := *f.of(&l.Accepts); is != nil && *is != want && !d.bySysctl(l, f.place) {
+			*shown = !orZero(f.field(desired))
+		}
+	}
+	redirects = redirects || d.isOpen(l.NS, k)
 	v.AcceptRa, v.AcceptRedirects = shownAccept(hint.AcceptRa, ra), shownAccept(hint.AcceptRedirects, redirects)
 }
 
@@ -262,11 +267,11 @@ func (d *iface) readAdoptedAccepts(l kernel.Link, v, hint *models.Interface, cha
 	v.AcceptRedirects = of(shown.AcceptRedirects, "accept_redirects6", "accept_redirects4")
 }
 
-func shownAccept(hint *bool, differs bool) *bool {
-	if !differs {
+func shownAccept(hint *bool, is bool) *bool {
+	if is == orZero(hint) {
 		return hint
 	}
-	return new(!orZero(hint))
+	return &is
 }
 
 // setAccepts changes the settings of an adopted link that differ from the named ones.
