@@ -64,6 +64,7 @@ func serve(t testing.TB, ns *netlinktest.Namespace, network, address, name strin
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
+	over := make(chan struct{})
 	all.Go(func() {
 		switch l := l.(type) {
 		case net.PacketConn:
@@ -74,11 +75,23 @@ func serve(t testing.TB, ns *netlinktest.Namespace, network, address, name strin
 				if err != nil {
 					return
 				}
-				all.Go(func() { answerStream(c, name) })
+				all.Go(func() {
+					// A firewall may have dropped the packet with which the other side has closed it.
+					answered := make(chan struct{})
+					all.Go(func() {
+						select {
+						case <-over:
+							c.Close()
+						case <-answered:
+						}
+					})
+					answerStream(c, name)
+					close(answered)
+				})
 			}
 		}
 	})
-	stop = sync.OnceFunc(func() { l.Close(); all.Wait() })
+	stop = sync.OnceFunc(func() { l.Close(); close(over); all.Wait() })
 	t.Cleanup(stop)
 	return stop
 }
