@@ -20,7 +20,12 @@ export PATH=$PWD/bin:$PATH PLUMB_LABEL=%s PLUMB_DOCKER=off PLUMB_CONTAINERD=off
 cd $(mktemp -d -p /run)
 command -v ping >/dev/null || { ln -s $(command -v busybox) /run/ping; PATH=$PATH:/run; }
 plumb-agent 2>/run/agent.log & agent=$!
-trap 'code=$?; kill $agent 2>/dev/null; wait $agent; exit $code' EXIT
+show() { # what there is when a command has failed
+	agentctl get; ip -d addr; bridge -d link; bridge vlan; bridge fdb
+	for n in $(ip netns list | cut -d ' ' -f 1); do echo "== $n"; ip -n $n -d addr; ip -n $n route; ip -n $n neigh; done
+	tail -40 /run/agent.log
+}
+trap 'code=$?; [ $code = 0 ] || show 2>&1; kill $agent 2>/dev/null; wait $agent; exit $code' EXIT
 until agentctl status -o 'template={{.state}}' 2>/dev/null | grep -qx ready; do sleep 0.1; done
 `
 
@@ -43,7 +48,7 @@ cgroup_manager = "cgroupfs"
 events_logger = "none"
 EOT
 containerd >/run/containerd.log 2>&1 & containerd=$!
-trap 'code=$?; kill $agent $containerd 2>/dev/null; wait $agent $containerd; exit $code' EXIT
+trap 'code=$?; [ $code = 0 ] || show 2>&1; kill $agent $containerd 2>/dev/null; wait $agent $containerd; exit $code' EXIT
 until ctr version >/dev/null 2>&1; do sleep 0.1; done
 `,
 }
