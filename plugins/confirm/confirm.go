@@ -91,6 +91,13 @@ func (c *Confirmer) setAside(why error) {
 const anyRevision = 1
 
 func (c *Confirmer) resume(p Pending) {
+	if window := p.Deadline.Sub(p.Began); !p.Began.IsZero() && time.Until(p.Deadline) > window {
+		// The clock was set back. The change must not stay unconfirmed for longer because of that.
+		p.Began, p.Deadline = time.Now(), time.Now().Add(window)
+		if err := c.record.write(p); err != nil {
+			c.Log.Warn("record of the change to be confirmed not updated", "error", err)
+		}
+	}
 	c.trial = newTrial(c, p)
 	c.trial.Written(anyRevision)
 	c.wake()

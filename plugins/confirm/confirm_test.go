@@ -2,6 +2,7 @@ package confirm_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -462,6 +463,34 @@ func TestCrashes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestClockSetBack: a change is taken back within its time although the clock was set back by a day
+// while the agent was away.
+func TestClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.change()
+		h.stop()
+		path := filepath.Join(h.dir, confirm.FileName)
+		var p confirm.Pending
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = json.Unmarshal(text, &p)
+		}
+		p.Began, p.Deadline = p.Began.AddDate(0, 0, 1), p.Deadline.AddDate(0, 0, 1)
+		if err == nil {
+			text, err = json.Marshal(p)
+		}
+		if err := errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		h.start()
+		time.Sleep(50 * time.Second)
+		h.is(after)
+		time.Sleep(11 * time.Second)
+		h.is(before)
+	})
 }
 
 // TestCrashBeforeTheWrite: what was never written needs not be taken back.
