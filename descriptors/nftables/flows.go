@@ -57,6 +57,9 @@ func translations(t kernel.Table) (list []translation) {
 }
 
 func translationOf(rule string) (tr translation, ok bool) {
+	if !strings.Contains(rule, "dnat") && !strings.HasSuffix(rule, "masquerade") {
+		return tr, false // as are most rules
+	}
 	if m := portRule.FindStringSubmatch(rule); m != nil {
 		tr.protocol = map[string]uint8{"udp": syscall.IPPROTO_UDP, "sctp": syscall.IPPROTO_SCTP}[m[2]]
 		port, err := strconv.ParseUint(m[3], 10, 16)

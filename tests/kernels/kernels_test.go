@@ -41,7 +41,7 @@ var packages = []struct {
 	{dir: "descriptors/iface"},
 	{dir: "descriptors/address"},
 	{dir: "descriptors/kernel/kerneltest"},
-	{dir: "tests/e2e", flags: []string{"-test.run=^TestStories$", "-stories=testdata/kernels", "-no-engine"}},
+	{dir: "tests/e2e", flags: []string{"-test.run=^(TestStories|TestClockJumps)$", "-stories=testdata/kernels", "-no-engine"}},
 	{dir: "tests/demo", flags: []string{"-test.run=^TestTasks$"}, once: true},
 	{dir: "plugins/resources/cgroup", once: true}, // version 2 of cgroups, and nothing else
 	{dir: "tests/attributes", rare: true, flags: []string{"-test.run=^TestAttributes$"}},
