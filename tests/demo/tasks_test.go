@@ -23,7 +23,7 @@ plumb-agent 2>/run/agent.log & agent=$!
 show() { # what there is when a command has failed
 	agentctl get; ip -d addr; bridge -d link; bridge vlan; bridge fdb
 	for n in $(ip netns list | cut -d ' ' -f 1); do echo "== $n"; ip -n $n -d addr; ip -n $n route; ip -n $n neigh; done
-	tail -40 /run/agent.log
+	cat /run/agent.log
 }
 trap 'code=$?; [ $code = 0 ] || show 2>&1; kill $agent 2>/dev/null; wait $agent; exit $code' EXIT
 until agentctl status -o 'template={{.state}}' 2>/dev/null | grep -qx ready; do sleep 0.1; done

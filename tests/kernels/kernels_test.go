@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +23,7 @@ import (
 var (
 	rewrite     = flag.Bool("rewrite", false, "write the expected results of the package anew")
 	all         = flag.Bool("all", false, "run the rare packages too")
-	onlyPackage = flag.String("package", "", "run the tests of this package only, such as plugins/netlink")
+	onlyPackage = flag.String("package", "", "run the tests of these packages only, such as plugins/netlink,tests/e2e")
 	profile     = flag.String("profile", "", "boot into the state of this host, one of netlinktest.Profiles; default: a fresh machine")
 	onlyTests   = flag.String("tests", "", "run these tests of it only, as -run takes them")
 )
@@ -93,7 +94,7 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first boo
 	before := len(m.Commands)
 	var names, data []string
 	for _, p := range packages {
-		if *onlyPackage != "" && *onlyPackage != p.dir || *onlyPackage == "" && !*all && (p.rare || p.once && !first) {
+		if *onlyPackage != "" && !slices.Contains(strings.Split(*onlyPackage, ","), p.dir) || *onlyPackage == "" && !*all && (p.rare || p.once && !first) {
 			continue
 		}
 		names = append(names, p.dir)
@@ -174,7 +175,7 @@ func TestMain(m *testing.M) {
 func agent(t *testing.T) string {
 	t.Helper()
 	const module = "github.com/plumb-net/plumb/"
-	return build(t, "bin", "build", module+"cmd/plumb-agent", module+"cmd/agentctl")
+	return build(t, "bin", "build", module+"cmd/plumb-agent", module+"cmd/agentctl", module+"cmd/plumb-cni")
 }
 
 // testOf is the test binary of a package.
