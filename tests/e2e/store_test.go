@@ -182,7 +182,12 @@ func TestStoreReplaced(t *testing.T) {
 			s.store.put("interface/late", `{"tap":{}}`)
 			s.AwaitConfigured("interface/late")
 			s.store.put("interface/late", `{"tap":{},"mtu":1400}`)
-			s.AwaitConfigured("interface/late")
+			s.Eventually("the agent has read the last revision", func() error {
+				if l := s.Own.Show(s.t, "late"); l["mtu"] != 1400.0 {
+					return fmt.Errorf("late is %v", l)
+				}
+				return nil
+			})
 			return back
 		}, "an older state of the known store"},
 	}
