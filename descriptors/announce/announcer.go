@@ -16,7 +16,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// repetitions are how long after an announcement the next one follows.
+// repetitions are the delays between an announcement and the next one.
 var repetitions = []time.Duration{time.Second, 2 * time.Second}
 
 // Repetitions are sent in batches with a pause after each full one: a bridge copies each frame to
@@ -54,57 +54,57 @@ type Announcer struct {
 	sent, failed atomic.Uint64
 	wake         chan struct{} // has room for one
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	links map[kernel.LinkRef]*link
-	// queues are the announcements that are to be repeated, one for each of the repetitions, and
-	// in the last one those for whose frame there was no room; each is in the order of time.
+	// queues hold scheduled repetitions in the order of time: one queue for each entry of
+	// repetitions, and a last one for frames that the kernel had no buffer space for.
 	queues [][]repetition
-	// pausing is when the next turn may be taken.
+	// pausing is the earliest time of the next batch.
 	pausing time.Time
 	// waiting are the links with announcements that wait for a carrier.
 	waiting map[kernel.LinkRef]bool
-	// readdressed are links that have another MAC; carrying are those that may carry now; lost
-	// are the namespaces of which events were lost.
+	// readdressed are links whose MAC changed; carrying are waiting links that may have a carrier
+	// now; lost are namespaces whose events were lost.
 	readdressed, carrying map[kernel.LinkRef]bool
 	lost                  map[kernel.NS]bool
-	// sending are the addresses that are being announced right now; idle tells when some
-	// are not any more.
+	// sending counts the announcements of an address that are being sent; idle is signalled when
+	// some are complete.
 	sending map[kernel.AddressRef]int
 	idle    *sync.Cond
 }
 
 // link is the state of a managed link.
 type link struct {
-	mac  string         // as it was seen last, "" if it was not
-	peer kernel.LinkRef // the other end of a veth, zero if it is not known
+	mac  string         // the last known MAC, "" if unknown
+	peer kernel.LinkRef // the peer of a veth, zero if unknown
 	due  map[netip.Prefix]*announcement
 }
 
 // announcement is an address that is being announced.
 type announcement struct {
-	done    int // how often it was sent
+	done    int // frames sent so far, including failed ones
 	waiting bool
-	// retried is how often there was no room for the next frame, and retrying that it is to be
-	// sent again for that.
+	// retried is how often the kernel had no buffer space for the next frame; retrying is set
+	// while that frame is queued again.
 	retried  int
 	retrying bool
 }
 
-// repetition is when to announce an address again.
+// repetition is a scheduled announcement of an address.
 type repetition struct {
 	at time.Time
 	of kernel.AddressRef
 	*announcement
 }
 
-// Figures are what an announcer has done.
+// Figures are the counters of an announcer.
 type Figures struct {
 	Sent, Failed uint64
-	// Waiting are the announcements that wait for a carrier.
+	// Waiting is the number of announcements that wait for a carrier.
 	Waiting int
 }
 
-// New makes an announcer.
+// New returns an announcer.
 func New(k Kernel, log *slog.Logger) *Announcer {
 	a := &Announcer{
 		k: k, log: log, wake: make(chan struct{}, 1), links: map[kernel.LinkRef]*link{},
@@ -116,7 +116,7 @@ func New(k Kernel, log *slog.Logger) *Announcer {
 	return a
 }
 
-// Figures returns what the announcer has done so far.
+// Figures returns the current counters.
 func (a *Announcer) Figures() Figures {
 	if a == nil {
 		return Figures{}
@@ -142,7 +142,7 @@ func (a *Announcer) Added(addresses ...kernel.AddressRef) {
 }
 
 // Removed ends the announcement of an address that is about to be deleted. After it returns the
-// address is not announced any more, so that whoever gets it next has the last word.
+// address is no longer announced, so that no frame follows those of its next owner.
 func (a *Announcer) Removed(at kernel.AddressRef) {
 	if a == nil {
 		return
@@ -155,8 +155,8 @@ func (a *Announcer) Removed(at kernel.AddressRef) {
 	}
 }
 
-// Saw notes the MAC of a link that has been read or created. If it was another one before,
-// its addresses are announced a moment later.
+// Saw records the MAC of a link that has been read or created. If the MAC changed, the addresses
+// of the link are announced asynchronously.
 func (a *Announcer) Saw(l kernel.Link) {
 	if a == nil {
 		return
@@ -201,7 +201,7 @@ func (a *Announcer) SetUp(links ...kernel.Link) {
 }
 
 // Moved announces all addresses of existing links that have another MAC or master, or are up
-// again, and those of their veth peers, so that bridges on the path learn their new place.
+// again, and those of their veth peers, so that bridges on the path learn the new port.
 func (a *Announcer) Moved(links ...kernel.Link) {
 	if a == nil {
 		return
@@ -251,7 +251,7 @@ func (a *Announcer) begin(addresses []kernel.AddressRef) map[kernel.AddressRef]*
 func (a *Announcer) announceAll(at kernel.LinkRef) {
 	list, err := a.k.Addresses(at.NS, at.Index)
 	if err != nil {
-		return // it has gone, and there is nothing to announce
+		return // the link has been deleted or cannot be read
 	}
 	var all []kernel.AddressRef
 	for _, addr := range list {
@@ -265,14 +265,15 @@ func (a *Announcer) announceAll(at kernel.LinkRef) {
 // hostScope is the scope of addresses that are not reachable from other hosts.
 const hostScope = 254
 
-// announced reports whether an address may be announced. An address that duplicate address
-// detection has assigned to another host, or is still checking, must not be.
+// announced reports whether an address may be announced. Addresses that duplicate address
+// detection is still checking, or has found on another host, must not be announced.
 func announced(a kernel.Address) bool { return a.Scope != hostScope && !a.Tentative }
 
 // send announces addresses and schedules their repetitions.
 func (a *Announcer) send(list map[kernel.AddressRef]*announcement) { a.announce(list, false) }
 
-// announce announces addresses without changing the schedule of their repetitions.
+// announce announces addresses and schedules their repetitions. If more is set, addresses whose
+// repetitions are scheduled already keep their schedule.
 func (a *Announcer) announce(list map[kernel.AddressRef]*announcement, more bool) {
 	in := map[kernel.NS][]kernel.AddressRef{}
 	for at := range list {
@@ -292,8 +293,8 @@ func (a *Announcer) announce(list map[kernel.AddressRef]*announcement, more bool
 	}
 }
 
-// take picks the announcements that are still to be sent, and notes that they are being sent.
-// Of each it says whether it is to be a reply, as every second one is.
+// take returns the announcements that are still valid, and marks them as being sent. replies
+// reports for each whether it is sent as a reply, as every second one is.
 func (a *Announcer) take(all []kernel.AddressRef, list map[kernel.AddressRef]*announcement) (some []kernel.AddressRef, replies []bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -315,9 +316,9 @@ func (a *Announcer) settle(some []kernel.AddressRef, list map[kernel.AddressRef]
 	for i, at := range some {
 		l, one := a.links[at.LinkRef], list[at]
 		if l == nil || l.due[at.Prefix] != one {
-			continue // it was removed meanwhile, or begun anew
+			continue // removed or restarted meanwhile
 		}
-		again := more && one.done > 0 && !one.waiting || one.retrying // it is sent again anyway
+		again := more && one.done > 0 && !one.waiting || one.retrying // already scheduled
 		switch err := errs[i]; {
 		case errors.Is(err, kernel.ErrDown):
 			one.waiting = true
@@ -373,7 +374,7 @@ func (a *Announcer) enqueue(i int, r repetition) (first bool) {
 	return len(a.queues[i]) == 1
 }
 
-// queued is how many repetitions wait; a.mu is held.
+// queued returns the number of scheduled repetitions; a.mu is held.
 func (a *Announcer) queued() (n int) {
 	for _, q := range a.queues {
 		n += len(q)
@@ -389,7 +390,7 @@ func (a *Announcer) drop(at kernel.AddressRef) {
 	}
 }
 
-// dropLink ends all announcements of a link that has gone; a.mu is held.
+// dropLink ends all announcements of a deleted link; a.mu is held.
 func (a *Announcer) dropLink(at kernel.LinkRef) {
 	delete(a.links, at)
 	delete(a.waiting, at)
@@ -397,7 +398,7 @@ func (a *Announcer) dropLink(at kernel.LinkRef) {
 	delete(a.carrying, at)
 }
 
-// calm updates whether a link has announcements that wait; a.mu is held.
+// calm removes a link from a.waiting unless one of its announcements waits; a.mu is held.
 func (a *Announcer) calm(at kernel.LinkRef) {
 	if l := a.links[at]; l != nil {
 		for _, one := range l.due {
@@ -409,7 +410,7 @@ func (a *Announcer) calm(at kernel.LinkRef) {
 	delete(a.waiting, at)
 }
 
-// note compares a link with its recorded state; a.mu is held.
+// note updates the recorded state of a link; a.mu is held.
 func (a *Announcer) note(l kernel.Link) {
 	at := l.Ref()
 	known := a.links[at]
@@ -435,7 +436,7 @@ func (a *Announcer) rouse() {
 	}
 }
 
-// announceReaddressed announces the addresses of links that have another MAC.
+// announceReaddressed announces the addresses of links whose MAC changed.
 func (a *Announcer) announceReaddressed() {
 	a.mu.Lock()
 	links := slices.SortedFunc(maps.Keys(a.readdressed), compareLinks)

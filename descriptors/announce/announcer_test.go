@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is an announcer on a kernel in memory, whose time is that of the test.
+// bench is an announcer on an in-memory kernel, in the fake time of the test.
 type bench struct {
 	*kerneltest.Kernel
 	*announce.Announcer
@@ -29,10 +29,10 @@ type bench struct {
 
 	mu      sync.Mutex
 	sent    []string
-	replies []bool // which of all were
+	replies []bool // for each announcement, whether it was a reply
 }
 
-// on runs a test; its end is that of the announcer.
+// on runs a test with an announcer that stops when the test returns.
 func on(t *testing.T, test func(t *testing.T, b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{began: time.Now()}
@@ -67,12 +67,12 @@ func (b *bench) do(t *testing.T, commands ...string) {
 	synctest.Wait()
 }
 
-// at is an address of the link with an index.
+// at returns a reference to an address of the link with this index.
 func (b *bench) at(index int, p string) kernel.AddressRef {
 	return kernel.AddressRef{LinkRef: kernel.LinkRef{NS: b.Own(), Index: index}, Prefix: netip.MustParsePrefix(p)}
 }
 
-// expect compares what was announced since the last time.
+// expect compares the announcements since the previous call.
 func (b *bench) expect(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
@@ -98,7 +98,7 @@ func (b *bench) index(t *testing.T, name string) int {
 	return l.Index
 }
 
-// TestRepetitions: an address is announced at once, and twice more while it is there.
+// TestRepetitions: an address is announced at once, and twice more while it exists.
 func TestRepetitions(t *testing.T) {
 	on(t, func(t *testing.T, b *bench) {
 		b.do(t, append(cable, "ip link set a up", "ip link set b up", "ip addr add 10.0.0.1/24 dev a", "ip addr add fd00::1/64 dev a", "ip addr add 10.0.0.2/24 dev a")...)
@@ -106,7 +106,7 @@ func TestRepetitions(t *testing.T) {
 		b.Added(b.at(a, "10.0.0.1/24"), b.at(a, "fd00::1/64"), b.at(a, "10.0.0.2/24"))
 		at := func(seconds int, addr string) string { return fmt.Sprintf("%ds %d %s 01", seconds, a, addr) }
 		b.expect(t, at(0, "10.0.0.1"), at(0, "10.0.0.2"), at(0, "fd00::1"))
-		b.do(t, "ip addr del 10.0.0.2/24 dev a") // by somebody else
+		b.do(t, "ip addr del 10.0.0.2/24 dev a") // by another process
 		time.Sleep(1500 * time.Millisecond)
 		b.expect(t, at(1, "10.0.0.1"), at(1, "fd00::1"))
 		b.Removed(b.at(a, "fd00::1/64"))
@@ -118,7 +118,8 @@ func TestRepetitions(t *testing.T) {
 	})
 }
 
-// TestCrowd: many are announced at once, but repeated in small turns, and some only once.
+// TestCrowd: many addresses are announced at once, but repeated in small batches, and some are
+// repeated only once.
 func TestCrowd(t *testing.T) {
 	on(t, func(t *testing.T, b *bench) {
 		b.do(t, append(cable, "ip link set a up", "ip link set b up")...)
@@ -132,19 +133,19 @@ func TestCrowd(t *testing.T) {
 		b.Added(all...)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		times, count := map[string]int{}, map[string]int{} // at a moment, and of an address
+		times, count := map[string]int{}, map[string]int{} // by time, and by address
 		for _, line := range b.sent {
 			words := strings.Fields(line)
 			times[words[0]]++
 			count[words[2]]++
 		}
 		if times["0s"] != len(all) {
-			t.Errorf("%d are announced at once, want all", times["0s"])
+			t.Errorf("%d addresses are announced at once, want all", times["0s"])
 		}
 		delete(times, "0s")
 		for at, n := range times {
 			if n > 16 {
-				t.Errorf("%d are repeated at %s", n, at)
+				t.Errorf("%d repetitions at %s, want at most 16", n, at)
 			}
 		}
 		of := map[int]int{}
@@ -152,7 +153,7 @@ func TestCrowd(t *testing.T) {
 			of[n]++
 		}
 		if len(count) != len(all) || of[2] < 30 || of[3] == 0 || of[2]+of[3] != len(all) {
-			t.Errorf("addresses by how often they are announced: %v", of)
+			t.Errorf("addresses by number of announcements: %v", of)
 		}
 		if f := b.Figures(); f != (announce.Figures{Sent: uint64(len(b.sent))}) {
 			t.Errorf("%+v", f)
@@ -191,7 +192,7 @@ func TestCarrier(t *testing.T) {
 	})
 }
 
-// TestCarrierOfALostLink: what waits ends with its link, or its address.
+// TestCarrierOfALostLink: a waiting announcement ends when its link or address is deleted.
 func TestCarrierOfALostLink(t *testing.T) {
 	on(t, func(t *testing.T, b *bench) {
 		b.do(t, append(cable, "ip link set a up", "ip addr add 10.0.0.1/24 dev a", "ip addr add 10.0.0.2/24 dev a")...)
@@ -207,7 +208,8 @@ func TestCarrierOfALostLink(t *testing.T) {
 	})
 }
 
-// TestMACChanged: all addresses of a link are announced when its MAC changes. A MAC that is seen for the first time, as at a start, is no change.
+// TestMACChanged: all addresses of a link are announced when its MAC changes. The first MAC that
+// is recorded, as at a start, is not a change.
 func TestMACChanged(t *testing.T) {
 	on(t, func(t *testing.T, b *bench) {
 		b.do(t, append(cable, "ip link set a up", "ip link set b up", "ip addr add 10.0.0.1/24 dev a")...)
@@ -240,7 +242,7 @@ func TestFailedAnnouncement(t *testing.T) {
 	})
 }
 
-// TestNoRoom: an announcement for which the kernel has no room is sent a moment later.
+// TestNoRoom: an announcement for which the kernel has no buffer space is retried after 50 ms.
 func TestNoRoom(t *testing.T) {
 	on(t, func(t *testing.T, b *bench) {
 		b.do(t, append(cable, "ip link set a up", "ip link set b up", "ip addr add 10.0.0.1/24 dev a")...)
@@ -255,7 +257,7 @@ func TestNoRoom(t *testing.T) {
 	})
 }
 
-// TestNoAnnouncer: those to whom nobody gave an announcer announce nothing.
+// TestNoAnnouncer: the methods of a nil announcer do nothing.
 func TestNoAnnouncer(t *testing.T) {
 	var none *announce.Announcer
 	none.Added(kernel.AddressRef{})

@@ -32,8 +32,8 @@ var (
 	seed  = flag.Uint64("seed", 0, "the seed of the campaign; 0: by chance")
 )
 
-// world is the kinds of links and addresses under a real scheduler, three containers at a bridge,
-// and two hosts of others at it.
+// world is a scheduler with the kinds of links and addresses, and a bridge with three managed
+// containers and two foreign hosts.
 type world struct {
 	t         *testing.T
 	own       *netlinktest.Namespace
@@ -42,17 +42,17 @@ type world struct {
 	s         *scheduler.Scheduler
 	announcer *announce.Announcer
 	peers     []*netlinktest.Namespace
-	mac       map[int]string // as intent says
-	life      [pods]int      // of each container, how often it was attached
+	mac       map[int]string // the MACs in the intent
+	life      [pods]int      // how often each container was attached
 	vip       int            // the container that has the shared address
 
-	mu    sync.Mutex // guards what follows
-	notes []string   // since the last time that all were reached
+	mu    sync.Mutex // guards the fields below
+	notes []string   // since the last successful reach
 }
 
 const pods = 3
 
-// loud notes what is announced, for a failure.
+// loud records announcements for failure messages.
 type loud struct {
 	*netlink.Kernel
 	w *world
@@ -105,7 +105,7 @@ func newWorld(t *testing.T) *world {
 		p.IP(t, fmt.Sprintf("addr add fd00::10%d/64 dev eth0 nodad", i))
 	}
 	w.plug()
-	// They believe for an hour what they know.
+	// Neighbour entries stay valid for an hour.
 	for _, p := range w.peers {
 		remember(t, p, "eth0")
 	}
@@ -128,7 +128,7 @@ func register[V, M any](t *testing.T, s *scheduler.Scheduler, d scheduler.Descri
 	return k
 }
 
-// plug puts the hosts of others into the bridge.
+// plug adds the foreign hosts to the bridge.
 func (w *world) plug() {
 	for i := range w.peers {
 		w.own.IP(w.t, fmt.Sprintf("link set dev peer%d master br0 up", i))
@@ -138,14 +138,15 @@ func (w *world) plug() {
 	}
 }
 
-// intent is what is wanted now, without what is in some of the containers.
+// intent returns the desired values, except those of some containers.
 func (w *world) intent(without ...int) (lines []string) {
 	lines = append(lines, `interface/br0 {"bridge":{},"addresses":["10.0.0.254/24","fd00::254/64"]}`)
 	for i := range pods {
 		if slices.Contains(without, i) {
 			continue
 		}
-		name := fmt.Sprintf("%c-pod%d", 'a'+(w.life[i]+i)%26, w.life[i]) // the end that makes the cable is now this one, now that one
+		// The end that creates the veth varies.
+		name := fmt.Sprintf("%c-pod%d", 'a'+(w.life[i]+i)%26, w.life[i])
 		port := fmt.Sprintf("m-port%d-%d", i, w.life[i])
 		mac := ""
 		if w.mac[i] != "" {
@@ -171,7 +172,7 @@ func (w *world) pod(name string, i int) string {
 	return name
 }
 
-// apply wants that and nothing else, and waits until it is so.
+// apply makes the lines the complete intent, and waits until all of it is configured.
 func (w *world) apply(lines ...string) {
 	w.t.Helper()
 	txn := scheduler.Txn{Complete: true}
@@ -186,7 +187,7 @@ func (w *world) apply(lines ...string) {
 	w.run(txn)
 }
 
-// run carries a transaction out, until all is configured.
+// run applies a transaction and waits until all keys are configured.
 func (w *world) run(txn scheduler.Txn) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), netlinktest.Patience)
@@ -223,10 +224,10 @@ func (w *world) String() string {
 	return b.String()
 }
 
-// reach lets everybody ping everybody, once. After what has happened no ping may be lost.
+// reach pings every address once from every host and container. No ping may be lost.
 func (w *world) reach(after string) {
 	w.t.Helper()
-	hosts := map[*netlinktest.Namespace][]string{w.own: {"10.0.0.254", "fd00::254"}} // and what they have
+	hosts := map[*netlinktest.Namespace][]string{w.own: {"10.0.0.254", "fd00::254"}}
 	for _, p := range w.peers {
 		hosts[p] = nil
 	}
@@ -248,7 +249,7 @@ func (w *world) reach(after string) {
 				}
 				if out, err := n.Try("busybox", "ping", "-c1", "-W2", to); err != nil {
 					w.note("lost: %s", to)
-					w.t.Errorf("after %s: %s does not reach %s: %v\n%s\n%s", after, n.IP(w.t, "-br addr"), to, err, out, n.IP(w.t, "neigh show")+w.own.IP(w.t, "neigh show")+w.own.IP(w.t, "-br link"))
+					w.t.Errorf("after %s: %s cannot reach %s: %v\n%s\n%s", after, n.IP(w.t, "-br addr"), to, err, out, n.IP(w.t, "neigh show")+w.own.IP(w.t, "neigh show")+w.own.IP(w.t, "-br link"))
 				}
 			}
 		})
@@ -262,8 +263,8 @@ func (w *world) reach(after string) {
 	w.notes = nil
 }
 
-// TestNeighborsReach: whatever happens to links and addresses, neighbours that remember where
-// an address was reach it as soon as it is configured again, in both families.
+// TestNeighborsReach: after any change of links and addresses, neighbours with cached entries
+// reach an address of either family as soon as it is configured again.
 //
 //	go test ./descriptors/announce -run TestNeighborsReach -seed SEED -steps 24
 func TestNeighborsReach(t *testing.T) {
@@ -294,7 +295,7 @@ func TestNeighborsReach(t *testing.T) {
 		}},
 		{"a container was restarted", func(i int) {
 			err := w.k.DeleteNamed(fmt.Sprintf("n%d", i))
-			if err != nil && !errors.Is(err, syscall.EBUSY) { // it is there again already
+			if err != nil && !errors.Is(err, syscall.EBUSY) { // it has been created again already
 				t.Fatal(err)
 			}
 			look()

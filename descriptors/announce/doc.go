@@ -1,16 +1,17 @@
-// Package announce tells the neighbours of links when an address has another MAC, so that they
-// do not send to the old one for as long as they remember it.
+// Package announce announces addresses to the neighbours of links (gratuitous ARP and unsolicited
+// neighbour advertisements), so that they do not use an outdated MAC until their cache expires.
 //
-//	an address is created          announced before the operation ends
-//	a link is set up or moved      its addresses, those of the other end of its cable, and
+//	an address is created          it is announced before the operation ends
+//	a link is set up or moved      its addresses are announced, those of its veth peer, and
 //	                               those of its bridge that are new or have another MAC
-//	the MAC of a link changes      all addresses of the link, by whomever it was changed
-//	the link has no carrier yet    announced as soon as it carries
+//	the MAC of a link changes      all addresses of the link are announced, also after a
+//	                               change by another process
+//	the link has no carrier yet    its addresses are announced when it gets a carrier
 //
-// Each announcement is repeated twice, since one may be lost, or its neighbour not be connected
-// yet. Before a repetition the kernel is asked whether the address is still there: it may have
-// moved to another host or link. A start announces nothing: what it finds was announced when it
-// was made.
+// Each announcement is repeated twice, since a frame may be lost or a neighbour may not be
+// connected yet. Before a repetition the announcer checks that the address still exists, since it
+// may have moved to another host or link. The start of the agent announces nothing: existing
+// addresses were announced when they were created.
 //
-// Nothing fails because of an announcement.
+// A failed announcement never fails an operation.
 package announce

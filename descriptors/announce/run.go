@@ -160,7 +160,7 @@ func (a *Announcer) readAgain() {
 	for ns := range lost {
 		links, err := a.k.Links(ns)
 		if err != nil {
-			continue // its end is told
+			continue // an event reports a namespace that has been deleted
 		}
 		a.mu.Lock()
 		for at := range a.links {

@@ -19,14 +19,14 @@ import (
 // accept none, from before they are up, unless the value allows them. Foreign links keep their
 // settings unless the value names one.
 //
-// A value of the kind sysctl takes precedence over these settings: this kind leaves alone a
+// A value of the kind sysctl takes precedence over these settings: this kind does not change a
 // setting that the ledger holds for such a value.
 
-// acceptFields are the settings with their names in the ledger, their places, and the field of
-// the model that each belongs to.
+// acceptFields are the settings with their names in the ledger, their sysctl paths, and the field
+// of the model that each belongs to.
 var acceptFields = []struct {
 	name, place string
-	on          int // where the field is true; off is 0
+	on          int // value if the field is true; 0 if it is false
 	field       func(*models.Interface) *bool
 	of          func(*kernel.AcceptSpec) **int
 }{
@@ -42,8 +42,8 @@ func redirectsOf(v *models.Interface) *bool { return v.AcceptRedirects }
 // numbers maps the names of settings to their values.
 type numbers map[string]int
 
-// remember records the current values of the settings that are about to be changed for the first
-// time.
+// remember returns n with the current values of the settings that are about to be changed for the
+// first time.
 func (n numbers) remember(want, current numbers) numbers {
 	all := numbers{}
 	for name := range want {
@@ -152,8 +152,8 @@ func (d *iface) lacking(l kernel.Link, want numbers) numbers {
 	return lacking
 }
 
-// bySysctl reports whether a managed sysctl sets a setting of a link. It reads the ledger only
-// if the setting differs from the one without such a sysctl.
+// bySysctl reports whether a managed sysctl sets a setting of a link. It reads the ledger, so it is
+// called only for settings that differ from the desired ones.
 func (d *iface) bySysctl(l kernel.Link, place string) bool {
 	return slices.ContainsFunc(d.Owner.Entries(models.KindSysctl+"/"), func(e kernel.Entry) bool {
 		if e.NS != l.NS {
@@ -222,8 +222,8 @@ func differAdoptedAccepts(d *kind.Differences, actual, desired *models.Interface
 }
 
 // readAccepts sets the fields of a value from the settings of a managed link: to the desired value
-// if all settings of the field agree with it, and otherwise to the contrary. It is not compared with
-// the hint: that may be an earlier reading of what others have changed.
+// if all settings of the field agree with it, and otherwise to the opposite. It prefers the desired
+// value to the hint, which may be an earlier reading of a foreign change.
 func (d *iface) readAccepts(k scheduler.Key, l kernel.Link, v, hint *models.Interface) {
 	if hint == nil {
 		hint = &models.Interface{}
@@ -315,7 +315,7 @@ func (d *iface) accepting(context.Context) (keys []scheduler.Key) {
 	}
 	links, err := d.Kernel.Links(own)
 	if err != nil {
-		return nil // the next time
+		return nil // the next poll reads them again
 	}
 	for _, l := range links {
 		h, ours := values[l.Index]
@@ -370,7 +370,7 @@ func (d *iface) takeOpen(ns kernel.NS, k scheduler.Key) bool {
 	return open
 }
 
-// acceptsOthers reports whether the settings of a link differ from its value.
+// acceptsOthers reports whether the settings of a link differ from its desired value.
 func (d *iface) acceptsOthers(h held, l kernel.Link) bool {
 	want := madeAccepts(h.value)
 	if adopts(h.value) || h.value.GetAdopt() {

@@ -29,7 +29,7 @@ func (d *iface) noteLink(k scheduler.Key, l kernel.Link) {
 	d.noteMAC(k, l)
 }
 
-// noteMAC remembers the MAC of a link; d.mu is held.
+// noteMAC records the MAC of a link; d.mu is held.
 func (d *iface) noteMAC(k scheduler.Key, l kernel.Link) {
 	if l.MAC == "" {
 		return
@@ -40,7 +40,7 @@ func (d *iface) noteMAC(k scheduler.Key, l kernel.Link) {
 	d.macs[k] = hardware{l.Type, l.MAC}
 }
 
-// hardware is a MAC with the type of the link that had it.
+// hardware is a MAC with the type of its link.
 type hardware struct{ linkType, mac string }
 
 // lastMAC returns the previous MAC of the link of a key, "" if it is unknown or was that of a link
@@ -61,8 +61,8 @@ func (d *iface) lastMAC(k scheduler.Key, v *models.Interface) string {
 	return ""
 }
 
-// keepMACs puts the previous MAC into the request for a link that is created again, and into that
-// for its veth peer.
+// keepMACs sets the previous MACs of a link and of its veth peer in the request that creates the
+// link again.
 func (d *iface) keepMACs(w *wish, s *kernel.LinkSpec) {
 	if s.MAC == "" {
 		s.MAC = d.lastMAC(w.key, w.value)
@@ -72,7 +72,7 @@ func (d *iface) keepMACs(w *wish, s *kernel.LinkSpec) {
 	}
 }
 
-// forgetMAC drops the MAC of a link that has been deleted, unless it is only to be replaced.
+// forgetMAC drops the MAC of a deleted link, unless the link is still desired.
 func (d *iface) forgetMAC(k scheduler.Key) {
 	if _, wanted := d.Interfaces.Wanted(k); wanted {
 		return
@@ -97,7 +97,7 @@ func (d *iface) forgetMACs(there map[scheduler.Key]kernel.Link) {
 	}
 }
 
-// announceSetUp announces the addresses of links that have been set up; see [Announcer].
+// announceSetUp announces the addresses of links that have been set up.
 func (d *iface) announceSetUp(ws []*wish) {
 	var done []kernel.Link
 	for _, w := range ws {

@@ -2,16 +2,19 @@ package kernel
 
 import "net/netip"
 
-// Announcements tell the neighbours of links which MAC has an address. Neighbours keep that
-// for minutes, and would send to the MAC that had the address before.
+// Announcements announce the MAC of an address to the neighbours of a link. Neighbours cache the
+// MAC for minutes, and would otherwise send to the previous one.
 type Announcements interface {
-	// Announce sends one announcement for each of the addresses and returns the error of
-	// each: ErrDown while no frame can leave, because the link has no carrier or the port of
-	// a bridge behind it does not forward yet; ErrNotExist if the link has gone, or the host
-	// does not accept packets to an IPv6 address; and ErrUnsupported if nobody on the network
-	// of the link asks for MACs. It waits a moment for a carrier that is about to come, and
-	// for an IPv6 address that has just been added. It does not check that the link has the
-	// IPv4 address, changes nothing, and is not counted as a write.
+	// Announce sends one announcement for each address and returns one error for each:
+	//   - ErrDown while no frame can leave, because the link has no carrier or its bridge port,
+	//     or that of its veth peer, does not forward yet;
+	//   - ErrNotExist if the link does not exist, or the host does not accept packets to an
+	//     IPv6 address;
+	//   - ErrUnsupported if the network of the link does not resolve MACs.
+	//
+	// It waits briefly for a carrier that the kernel is still processing, and for an IPv6
+	// address that has just been added. It does not check that the link has an IPv4 address.
+	// It changes nothing and is not counted as a write.
 	Announce(ns NS, as []Announcement) []error
 }
 
@@ -19,7 +22,7 @@ type Announcements interface {
 type Announcement struct {
 	Index   int
 	Address netip.Addr
-	// Reply announces an IPv4 address by an ARP reply in place of a request: some hosts heed
-	// only one of them.
+	// Reply announces an IPv4 address by an ARP reply instead of a request. Some hosts process
+	// only one of the two.
 	Reply bool
 }

@@ -12,27 +12,28 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// The kernel translates a connection by the rules that there were for its first packet. UDP has
-// no end, so a client that goes on sending would never meet the rules of today. After a change of
-// a table, the connections that a changed rule would treat otherwise are forgotten, and no others.
-// TCP connections go on as they began: a new one meets the new rules.
+// The kernel translates a connection by the rules that existed at its first packet. A UDP flow has
+// no end, so a client that keeps sending would never use the current rules. After a change of a
+// table, exactly those tracked connections are deleted that a changed rule would translate
+// differently. TCP connections are kept: only new ones use the new rules.
 
-// translation is a rule that translates addresses, as far as it is understood: a port that leads
-// to a target, or sources that are masqueraded.
+// translation is a parsed rule that translates addresses: a port that is forwarded to a target, or
+// sources that are masqueraded.
 type translation struct {
 	hook     string
 	protocol uint8
 	port     uint16
-	// at is the address that the port is of; invalid: of any, or of any of the host if local.
+	// at is the destination address of the port. If it is invalid, the rule is for any address,
+	// or with local for any address of the host.
 	at    netip.Addr
 	local bool
-	// target is set of a port, source of a masquerade, with the destinations that it leaves out.
+	// target is set for a port; source is set for a masquerade, with its excluded destinations.
 	target   netip.AddrPort
 	source   netip.Prefix
 	leftOut  string
 	excluded []netip.Prefix
-	// whole: nothing else decides on packets. Otherwise it is not known which connections that
-	// are not translated would be.
+	// whole is set if the rule has no other conditions. Otherwise it is unknown which of the
+	// untranslated connections the rule would translate.
 	whole bool
 }
 
@@ -42,7 +43,7 @@ var (
 	maskRule = regexp.MustCompile(`^ip6? saddr (\S+) (?:ip6? daddr != (?:\{ ([^}]*) \}|(\S+)) )?(?:counter (?:packets \d+ bytes \d+ )?)?masquerade$`)
 )
 
-// translations are those of all rules of a table.
+// translations returns the translations of all rules of a table.
 func translations(t kernel.Table) (list []translation) {
 	for _, c := range t.Chains {
 		for _, rule := range c.Rules {
@@ -58,7 +59,7 @@ func translations(t kernel.Table) (list []translation) {
 
 func translationOf(rule string) (tr translation, ok bool) {
 	if !strings.Contains(rule, "dnat") && !strings.HasSuffix(rule, "masquerade") {
-		return tr, false // as are most rules
+		return tr, false // most rules
 	}
 	if m := portRule.FindStringSubmatch(rule); m != nil {
 		tr.protocol = map[string]uint8{"udp": syscall.IPPROTO_UDP, "sctp": syscall.IPPROTO_SCTP}[m[2]]
@@ -107,13 +108,14 @@ func prefixOf(text string) (netip.Prefix, error) {
 	return netip.ParsePrefix(text)
 }
 
-// same compares what decides on connections.
+// same reports whether both rules translate the same connections in the same way.
 func (tr translation) same(o translation) bool {
 	return tr.hook == o.hook && tr.protocol == o.protocol && tr.port == o.port && tr.at == o.at && tr.local == o.local &&
 		tr.target == o.target && tr.source == o.source && tr.leftOut == o.leftOut && tr.whole == o.whole
 }
 
-// concerns reports whether the rule decides on a connection. own are the addresses of the namespace.
+// concerns reports whether the rule applies to a connection. own are the addresses of the
+// namespace.
 func (tr translation) concerns(f kernel.Flow, own map[netip.Addr]bool) bool {
 	to := f.Original.Destination
 	has := func(a netip.Addr) bool { return own[a] || a.IsLoopback() }
@@ -129,7 +131,7 @@ func (tr translation) concerns(f kernel.Flow, own map[netip.Addr]bool) bool {
 		!slices.ContainsFunc(tr.excluded, func(p netip.Prefix) bool { return p.Contains(to.Addr()) })
 }
 
-// applied reports whether a connection is translated as the rule says.
+// applied reports whether a connection is translated as the rule specifies.
 func (tr translation) applied(f kernel.Flow) bool {
 	if tr.target.IsValid() {
 		return f.Reply.Source == tr.target
@@ -137,7 +139,7 @@ func (tr translation) applied(f kernel.Flow) bool {
 	return f.SourceTranslated()
 }
 
-// forgetFlows forgets the connections that rules which came or went would treat otherwise.
+// forgetFlows deletes the tracked connections that added or removed rules translate differently.
 func (d *nftables) forgetFlows(ns kernel.NS, was, is []translation) error {
 	lacks := func(list []translation, tr translation) bool { return !slices.ContainsFunc(list, tr.same) }
 	came := slices.DeleteFunc(slices.Clone(is), func(tr translation) bool { return !tr.whole || !lacks(was, tr) })

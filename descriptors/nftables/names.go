@@ -19,24 +19,25 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// Some names in rules are resolved by nft when it loads a table, and the kernel compares
-// numbers from then on. So the ledger keeps what they led to, and the table is written again
-// when they lead elsewhere: events of links tell of indexes, a poll of users, groups and
-// cgroups. Until then rules compare the numbers of before.
+// nft resolves some names in rules when it loads a table, and the kernel then compares numbers. The
+// ledger therefore records the numbers, and the table is written again when a name resolves to
+// another one. Link events report changes of indexes; a poll finds those of users, groups and
+// cgroups. Until the table is written, its rules compare the old numbers.
 
 // namesPoll is how often users, groups and cgroups are looked up.
 const namesPoll = 10 * time.Second
 
-// byName is what the ledger keeps of a table whose names are not resolved.
+// byName begins the ledger's text for a table with names. It is all of it if no name is resolved.
 const byName = "by name"
 
-// namesOf are the names of one table, and what they led to when it was read or written last.
+// namesOf are the names of one table, and the objects that they resolved to when the table was last
+// read or written.
 type namesOf struct {
 	models.ResolvedNames
 	links, host []string
 }
 
-// text is what the ledger keeps; "" of a table without names.
+// text returns the ledger's text for the names; "" for a table without names.
 func (n namesOf) text() string {
 	if !n.Any() {
 		return ""
@@ -44,7 +45,7 @@ func (n namesOf) text() string {
 	return strings.Join(slices.Concat([]string{byName}, n.links, n.host), ", ")
 }
 
-// leads looks up what the names of a table lead to now.
+// leads resolves the names of a table.
 func (d *nftables) leads(v *models.Nftables, ns kernel.NS) (n namesOf, err error) {
 	n.ResolvedNames = v.Resolves()
 	for _, name := range n.Links {
@@ -63,7 +64,7 @@ func (d *nftables) leads(v *models.Nftables, ns kernel.NS) (n namesOf, err error
 
 func linkLed(name string, index int) string { return fmt.Sprintf("%s is link %d", name, index) }
 
-// onHost returns what the names of users, groups and cgroups lead to.
+// onHost resolves the names of users, groups and cgroups.
 func onHost(n models.ResolvedNames) (list []string) {
 	for _, name := range n.Accounts {
 		if u, err := user.Lookup(name); err == nil {
@@ -74,7 +75,7 @@ func onHost(n models.ResolvedNames) (list []string) {
 		}
 	}
 	for _, name := range n.Cgroups {
-		const root = "/sys/fs/cgroup/" // as nft has it
+		const root = "/sys/fs/cgroup/" // as in nft
 		var st syscall.Stat_t
 		if path := filepath.Join(root, name); strings.HasPrefix(path, root) && syscall.Stat(path, &st) == nil {
 			list = append(list, fmt.Sprintf("%s is cgroup %d", name, st.Ino))
@@ -83,7 +84,7 @@ func onHost(n models.ResolvedNames) (list []string) {
 	return list
 }
 
-// noteNames remembers the names of a table.
+// noteNames records the names of a table.
 func (d *nftables) noteNames(k scheduler.Key, n namesOf) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,7 +94,7 @@ func (d *nftables) noteNames(k scheduler.Key, n namesOf) {
 	}
 }
 
-// linkMoved returns the tables of a namespace that name a link which came, went or was
+// linkMoved returns the tables of a namespace that name a link which was created, deleted or
 // renamed. d.mu is held.
 func (d *nftables) linkMoved(ns kernel.NS, l kernel.Link, deleted bool) (keys []scheduler.Key) {
 	if len(d.names) == 0 {
@@ -111,7 +112,7 @@ func (d *nftables) linkMoved(ns kernel.NS, l kernel.Link, deleted bool) (keys []
 	return keys
 }
 
-// accountsMoved returns the tables whose users, groups or cgroups lead elsewhere.
+// accountsMoved returns the tables whose users, groups or cgroups now resolve to other numbers.
 func (d *nftables) accountsMoved(context.Context) (keys []scheduler.Key) {
 	d.mu.Lock()
 	all := maps.Clone(d.names)
@@ -125,8 +126,8 @@ func (d *nftables) accountsMoved(context.Context) (keys []scheduler.Key) {
 	return keys
 }
 
-// stale is a table as it was asked, shown as one whose names lead elsewhere by now. It names
-// where, so that it is another value each time they move.
+// stale returns a copy of a table with a note in one rule or element that uses names: the names now
+// resolve to other objects. The note lists these, so that the value changes whenever they do.
 func stale(asked *models.Nftables, now namesOf) *models.Nftables {
 	v, note := proto.CloneOf(asked), " # written when its names led elsewhere"
 	if led := slices.Concat(now.links, now.host); len(led) > 0 {
@@ -163,7 +164,7 @@ func stale(asked *models.Nftables, now namesOf) *models.Nftables {
 	return v
 }
 
-// unresolved are what nft says of a name that leads nowhere now, and may later.
+// unresolved are nft's errors for names that it cannot resolve now, but may resolve later.
 var unresolved = []string{"Interface does not exist", "User does not exist", "Group does not exist", "cgroupv2 path fails"}
 
 func isUnresolved(text string) bool {

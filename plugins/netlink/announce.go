@@ -14,16 +14,16 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// Announcements are frames of their own, sent by a packet socket. The sysctls arp_notify and
-// ndisc_notify are not enough: the kernel then announces when a link goes up or its MAC
-// changes, but not when an address comes to a link that is up.
+// Announcements are sent through a packet socket. The sysctls arp_notify and ndisc_notify are not
+// sufficient: with them the kernel announces when a link is set up or its MAC changes, but not
+// when an address is added to a link that is up.
 
-// carrierWait bounds how long an announcement waits for what the kernel does a moment later: it
-// tells a link and its bridge of a new carrier, and accepts packets to a new IPv6 address, some
-// time after it has answered the request.
+// carrierWait bounds how long an announcement waits for asynchronous work of the kernel: after the
+// reply to a request, the kernel still has to propagate a new carrier to the link and its bridge,
+// and to accept packets to a new IPv6 address.
 const carrierWait = 250 * time.Millisecond
 
-// Announce tells the neighbours of links which MAC has an address; see the port.
+// Announce implements [kernel.Announcements].
 func (k *Kernel) Announce(ns kernel.NS, as []kernel.Announcement) []error {
 	errs := make([]error, len(as))
 	act := func(i int) string { return fmt.Sprintf("announce address %s of link %d", as[i].Address, as[i].Index) }
@@ -54,8 +54,8 @@ func (k *Kernel) announce(n *namespace, as []kernel.Announcement, errs []error) 
 	}
 }
 
-// openPacket opens a packet socket that receives nothing. At the limit of open files idle
-// conns make way.
+// openPacket opens a packet socket that receives nothing. At the limit of open files it closes
+// idle conns and tries again.
 func (n *namespace) openPacket() (fd int, err error) {
 	for {
 		err = n.within(func() (err error) {
@@ -71,30 +71,30 @@ func (n *namespace) openPacket() (fd int, err error) {
 	}
 }
 
-// outlet is a link, as an announcement has to know it.
+// outlet is the state of a link that announcements depend on.
 type outlet struct {
-	refused error // by the kernel
+	refused error // of reading the link
 	flags   uint32
-	arp     bool // those on its network ask for MACs
+	arp     bool // neighbours resolve MACs by ARP and NDP
 	mac     [6]byte
-	router  bool // the host forwards IPv6 packets that come by the link
-	// port is the state of the port of the bridge that it is, or that its other end is.
+	router  bool // the host forwards IPv6 packets that arrive on the link
+	// port is the bridge port state of the link, or of its veth peer.
 	port    int
-	cable   bool // it is a veth
-	end     int  // the other end of a veth,
+	cable   bool // the link is a veth
+	end     int  // index of the veth peer
 	endNSID int32
-	abroad  bool // which is in the namespace endNSID
+	abroad  bool // the veth peer is in the namespace endNSID
 }
 
-// States of a port, as in linux/if_bridge.h. A port is disabled until its bridge has heard of
-// its carrier.
+// States of a bridge port, as in linux/if_bridge.h. A port is disabled until its bridge has
+// processed its carrier.
 const (
 	noPort         = -1
 	portDisabled   = 0
 	portForwarding = 3
 )
 
-// err says why nothing can be announced by the link, nil if it can.
+// err returns the reason why nothing can be announced on the link, or nil.
 func (o *outlet) err() error {
 	switch {
 	case o.refused != nil:
@@ -103,7 +103,8 @@ func (o *outlet) err() error {
 		return refused(&refusal{unix.EOPNOTSUPP, "nobody on the network of the link asks for MACs"})
 	case o.flags&unix.IFF_UP == 0:
 		return refused(unix.ENETDOWN)
-	case o.flags&unix.IFF_RUNNING == 0 || o.flags&unix.IFF_LOWER_UP == 0: // before the kernel knows, only the latter is right
+	case o.flags&unix.IFF_RUNNING == 0 || o.flags&unix.IFF_LOWER_UP == 0:
+		// The kernel updates IFF_LOWER_UP at once, and IFF_RUNNING later.
 		return refused(&refusal{unix.ENETDOWN, "the link has no carrier"})
 	case o.port != noPort && o.port != portForwarding:
 		return refused(&refusal{unix.ENETDOWN, "the port of the bridge at the other end does not forward yet"})
@@ -111,7 +112,7 @@ func (o *outlet) err() error {
 	return nil
 }
 
-// soon reports whether the link is about to carry.
+// soon reports whether the link has a carrier that the kernel or the bridge still processes.
 func (o *outlet) soon() bool {
 	if o.refused != nil || !o.arp {
 		return false
@@ -120,7 +121,8 @@ func (o *outlet) soon() bool {
 	return carrier && (o.flags&unix.IFF_RUNNING == 0 || o.port == portDisabled)
 }
 
-// waitForOutlets reads the links of announcements, again while some are about to carry.
+// waitForOutlets reads the links of announcements, and repeats that until end for links whose
+// carrier is still being processed.
 func (k *Kernel) waitForOutlets(n *namespace, as []kernel.Announcement, end time.Time) map[int]*outlet {
 	outlets := make(map[int]*outlet, len(as))
 	var unread []int
@@ -138,10 +140,10 @@ func (k *Kernel) waitForOutlets(n *namespace, as []kernel.Announcement, end time
 	return outlets
 }
 
-// waitForLocal waits until packets to the IPv6 addresses are accepted. The kernel makes the
-// route for that in the background (addrconf_dad_begin in net/ipv6/addrconf.c), also where it
-// detects no duplicates. Addresses that are still not accepted are not there any more, or not for
-// this host yet.
+// waitForLocal waits until the host accepts packets to the IPv6 addresses. The kernel adds the
+// local route in the background (addrconf_dad_begin in net/ipv6/addrconf.c), also without duplicate
+// address detection. An address that is not accepted by end has been removed, or is not yet
+// assigned to this host.
 func (n *namespace) waitForLocal(as []kernel.Announcement, outlets map[int]*outlet, errs []error, end time.Time) {
 	var fresh []int
 	for i, a := range as {
@@ -158,8 +160,8 @@ func (n *namespace) waitForLocal(as []kernel.Announcement, outlets map[int]*outl
 	}
 }
 
-// notLocal picks those of the addresses to which packets from the network of their link are not
-// accepted.
+// notLocal returns those of the indexes in fresh whose address the host does not accept packets
+// to, if they arrive on the link of the address.
 func (n *namespace) notLocal(as []kernel.Announcement, fresh []int) (others []int) {
 	ms, local := make([]*message, len(fresh)), make([]bool, len(fresh))
 	for i, at := range fresh {
@@ -180,18 +182,18 @@ func (n *namespace) notLocal(as []kernel.Announcement, fresh []int) (others []in
 	return others
 }
 
-// pause calls f until it is done, at growing intervals, but not after the end.
+// pause calls f at growing intervals until f returns true or end is reached.
 func pause(end time.Time, f func() (done bool)) {
 	for wait := 250 * time.Microsecond; !f() && time.Now().Add(wait).Before(end); wait = min(2*wait, 10*time.Millisecond) {
 		time.Sleep(wait)
 	}
 }
 
-// readOutlets reads links, and of cables the ports of bridges at their other ends.
+// readOutlets reads links and the bridge port states of veth peers.
 func (k *Kernel) readOutlets(n *namespace, indexes []int, outlets map[int]*outlet) {
 	list := make([]*outlet, len(indexes))
 	n.readOutlets(indexes, list)
-	ends := map[kernel.NS][]*outlet{} // by where their other ends are
+	ends := map[kernel.NS][]*outlet{} // by the namespace of the veth peer
 	for i, o := range list {
 		outlets[indexes[i]] = o
 		if !o.cable || o.end == 0 || o.err() != nil {
@@ -203,13 +205,13 @@ func (k *Kernel) readOutlets(n *namespace, indexes []int, outlets map[int]*outle
 		}
 		ends[ns] = append(ends[ns], o)
 	}
-	delete(ends, 0) // of what is in a namespace that is not open nothing is known
+	delete(ends, 0) // peers in namespaces that are not open cannot be read
 	for ns, near := range ends {
 		k.readPorts(ns, near)
 	}
 }
 
-// readPorts reads the states of the ports of bridges at the other ends of cables.
+// readPorts reads the bridge port states of veth peers in a namespace.
 func (k *Kernel) readPorts(ns kernel.NS, near []*outlet) {
 	far, err := k.enter(ns)
 	if err != nil {
@@ -226,7 +228,7 @@ func (k *Kernel) readPorts(ns kernel.NS, near []*outlet) {
 	}
 }
 
-// readOutlets reads links of the namespace into list, with few calls of the kernel.
+// readOutlets reads links of the namespace into list, with few system calls.
 func (n *namespace) readOutlets(indexes []int, list []*outlet) {
 	ms := make([]*message, len(indexes))
 	for i, index := range indexes {
@@ -240,7 +242,7 @@ func (n *namespace) readOutlets(indexes []int, list []*outlet) {
 	}
 }
 
-// The place of a setting of IPv6 in link messages, see linux/ipv6.h.
+// Index of an IPv6 setting in link messages; see linux/ipv6.h.
 const inet6Forwarding = 0 // DEVCONF_FORWARDING
 
 func (o *outlet) parse(body []byte) {
@@ -287,8 +289,8 @@ func (o *outlet) parseInfo(b []byte) {
 	}
 }
 
-// forwardsIPv6 reports whether the host is a router on the link. Neighbours that took it for
-// one drop their routes by it when an announcement says that it is none.
+// forwardsIPv6 reports whether the host is a router on the link. Neighbours that use it as a
+// router drop their routes through it when an advertisement lacks the router flag.
 func forwardsIPv6(spec []byte) bool {
 	for typ, v := range attributes(spec) {
 		if typ != unix.AF_INET6 {
@@ -303,8 +305,8 @@ func forwardsIPv6(spec []byte) bool {
 	return false
 }
 
-// send sends the frame that announces an address. Only one is sent: a bridge copies it to each
-// of its ports.
+// send sends the frame that announces an address. It sends only one, since a bridge copies each
+// frame to all of its ports.
 func send(fd int, o *outlet, a kernel.Announcement) error {
 	addr := a.Address.Unmap()
 	if !addr.Is4() {
@@ -342,7 +344,7 @@ const (
 	arpReply   = 2
 )
 
-// gratuitousARP is an ARP packet whose sender and target are the same address; see RFC 5227
+// gratuitousARP returns an ARP packet whose sender and target are the same address; see RFC 5227
 // for the request, and RFC 5944, section 4.6, for the reply.
 func gratuitousARP(operation uint16, addr netip.Addr, mac [6]byte) []byte {
 	ip := addr.As4()
@@ -368,7 +370,7 @@ const (
 	hopLimit       = 255
 )
 
-// neighborAdvertisement is an IPv6 packet with an unsolicited neighbour advertisement to all
+// neighborAdvertisement returns an IPv6 packet with an unsolicited neighbour advertisement to all
 // nodes; see RFC 4861, section 7.2.6.
 func neighborAdvertisement(addr netip.Addr, mac [6]byte, router bool) []byte {
 	ip := addr.As16()
@@ -389,7 +391,7 @@ func neighborAdvertisement(addr netip.Addr, mac [6]byte, router bool) []byte {
 	return append(b, icmp...)
 }
 
-// checksum is that of an ICMPv6 message of even length; see RFC 4443, section 2.3.
+// checksum returns the checksum of an ICMPv6 message of even length; see RFC 4443, section 2.3.
 func checksum(from, to [16]byte, icmp []byte) uint16 {
 	sum := uint32(len(icmp)) + unix.IPPROTO_ICMPV6
 	for _, part := range [][]byte{from[:], to[:], icmp} {
