@@ -16,14 +16,14 @@ import (
 	"github.com/plumb-net/plumb/plugins/proxy"
 )
 
-// cniHost is what the service of CNI knows of this machine.
+// cniHost implements [cni.Host] for this machine.
 type cniHost struct{ *agent }
 
 var _ cni.Host = cniHost{}
 
 func (h cniHost) Boot() string { return h.host.boot }
 
-// Namespace looks at the file itself: what the scheduler knows of it may be older.
+// Namespace reads the file itself, since the state of the scheduler may be older.
 func (h cniHost) Namespace(path string) (inode uint64, own bool) {
 	var fs unix.Statfs_t
 	var st, first unix.Stat_t
@@ -39,8 +39,8 @@ func (h cniHost) Namespace(path string) (inode uint64, own bool) {
 	return st.Ino, st.Ino == uint64(h.host.kernel.Own())
 }
 
-// ofAnotherType reports whether a namespace file is not one of a network namespace. If
-// it cannot be asked, as at the limit of open files, it is believed to be one.
+// ofAnotherType reports whether a namespace file is not that of a network namespace. It returns
+// false if the file cannot be opened, as at the limit of open files.
 func ofAnotherType(path string) bool {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -58,7 +58,7 @@ func (h cniHost) Running(id string) (running, sure bool) {
 		return true, true
 	case err == nil && c.GetContainerId() == id:
 		return c.GetPid() != 0, true
-	case err == nil: // another, whose id begins so
+	case err == nil: // id is a prefix or name of another container
 		_, err = h.tracker.Containers()
 		return false, err == nil
 	}
@@ -90,8 +90,8 @@ func (h cniHost) DeleteFlows(of ...netip.Addr) error {
 }
 
 func (h cniHost) Listener(protocol string, at netip.AddrPort) (by string) {
-	// The agent may serve another namespace than that of its process. Where that cannot be
-	// entered nothing is attached either.
+	// The agent may manage another namespace than that of its process. If it cannot enter that
+	// namespace, ADDs fail anyway.
 	_ = h.host.kernel.within(h.host.kernel.Own(), func() error {
 		by = proxy.Listener(protocol, at)
 		return nil
@@ -103,7 +103,7 @@ func (h cniHost) Full(pool string) bool { return h.host.book.Full(pool) }
 
 func (h cniHost) User(pool string, a netip.Addr) string { return h.host.book.User(pool, a) }
 
-// kindsOfCNI are those without which nothing can be attached.
+// kindsOfCNI are the kinds that every attachment requires.
 var kindsOfCNI = []string{models.KindInterface, models.KindAddress, models.KindRoute, models.KindIPPool, models.KindIPClaim, models.KindNamespace}
 
 func (h cniHost) Trouble() (unready, lost string) {
@@ -128,7 +128,7 @@ func (h cniHost) Frozen() string {
 func (h cniHost) Lost() string { return h.host.lost.String() }
 
 func (h cniHost) Containers() (ids []string) {
-	all, _ := h.tracker.Containers() // as far as they are known
+	all, _ := h.tracker.Containers() // an error leaves the known ones
 	for _, c := range all {
 		ids = append(ids, c.GetContainerId())
 	}

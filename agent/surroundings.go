@@ -21,16 +21,16 @@ import (
 	"github.com/plumb-net/plumb/plugins/private"
 )
 
-// labelFile holds, in the state directory, the label of the agent whose state it is.
+// labelFile is the file of the state directory that holds the label of its agent.
 const labelFile = "label"
 
-// maxLabel bounds that file, in bytes.
+// maxLabel is the maximum size of that file, in bytes.
 const maxLabel = 1 << 10
 
-// keepLabel refuses a state directory of another label: its ledger, its objects and its intent are
-// of that label, and to an agent with this one they would be somebody else's. A host that was
-// renamed has another default label. A damaged file is written again with the label of this agent:
-// it is a precaution, and its loss is no reason to leave containers without an agent.
+// keepLabel refuses a state directory of another label: its ledger, objects and intent carry that
+// label, and this agent would treat them as foreign. A renamed host has another default label. A
+// damaged file is written again with the label of this agent: the file is only a precaution, and
+// its loss must not leave containers without an agent.
 func keepLabel(c Config, log *slog.Logger) error {
 	path := filepath.Join(c.StateDir, labelFile)
 	keep := func() error { return private.WriteFile(path, linefile.AppendLine(nil, []byte(c.Label))) }
@@ -54,7 +54,7 @@ func keepLabel(c Config, log *slog.Logger) error {
 	return nil
 }
 
-// forgetLabel makes a state directory one of no label, after a cleanup.
+// forgetLabel removes the label of a state directory after a cleanup.
 func forgetLabel(c Config) error {
 	err := os.Remove(filepath.Join(c.StateDir, labelFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,14 +63,15 @@ func forgetLabel(c Config) error {
 	return err
 }
 
-// surroundings is what somebody removed from the directories of a running agent.
+// surroundings records which files of the running agent were removed by other processes.
 type surroundings struct {
 	log *slog.Logger
-	mu  sync.Mutex // guards all below
-	// restored is when each was last created again, and missing why it was not.
+	mu  sync.Mutex // guards the fields below
+	// restored holds the time when a file was last created again, and missing the reason why a
+	// file was not.
 	restored map[string]time.Time
 	missing  map[string]error
-	// seen is what was there once, as far as that is asked.
+	// seen holds the names that find was called with.
 	seen map[string]bool
 }
 
@@ -78,7 +79,7 @@ func newSurroundings(log *slog.Logger) *surroundings {
 	return &surroundings{log: log, restored: map[string]time.Time{}, missing: map[string]error{}, seen: map[string]bool{}}
 }
 
-// of returns a function that notes that a file was removed and created again, or why that failed.
+// of returns a function that records that a file was removed and created again, or why that failed.
 func (s *surroundings) of(name string) func(error) {
 	return func(err error) {
 		s.mu.Lock()
@@ -96,12 +97,12 @@ func (s *surroundings) of(name string) func(error) {
 	}
 }
 
-// checkEvery is how often the files of the state directory are looked for. Sockets look after
-// themselves.
+// checkEvery is the interval of checks for the files of the state directory. The socket servers
+// check their own files.
 const checkEvery = 2 * time.Second
 
-// keepFiles looks whether somebody has removed files of the state directory, and creates them again
-// from what is in memory. It returns an error if another agent has taken a lock meanwhile.
+// keepFiles checks for removed files of the state directory, and creates them again from memory. It
+// returns an error if another agent has taken a lock meanwhile.
 func (a *agent) keepFiles(ctx context.Context) error {
 	kept := map[string][]byte{}
 	tick := time.NewTicker(checkEvery)
@@ -118,8 +119,8 @@ func (a *agent) keepFiles(ctx context.Context) error {
 	}
 }
 
-// readKept reads those of the small files of the state directory, which are written once, that it
-// has not read yet. The store writes its own after it was started.
+// readKept reads the small files of the state directory that are written only once, unless kept has
+// them already. The store writes its file after its start.
 func (a *agent) readKept(kept map[string][]byte) {
 	for _, name := range []string{labelFile, "uuid"} {
 		if kept[name] != nil {
@@ -169,7 +170,7 @@ func isGone(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// lose notes that something that was there cannot be created again, and logs that once.
+// lose records that a file that existed before cannot be created again, and logs that once.
 func (s *surroundings) lose(name string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +183,7 @@ func (s *surroundings) lose(name string, err error) {
 	s.missing[name] = err
 }
 
-// find notes that something is there.
+// find records that a file exists.
 func (s *surroundings) find(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +191,7 @@ func (s *surroundings) find(name string) {
 	s.seen[name] = true
 }
 
-// health returns a part only if something was removed.
+// health returns an entry only if a file was removed.
 func (s *surroundings) health(started time.Time) []models.Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()

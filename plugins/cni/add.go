@@ -13,14 +13,14 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// addition is an ADD that nothing speaks against. Where what it wants comes from, the
-// pool of the network or the operators, is known to who makes one.
+// addition is an ADD that has passed all checks. byPool and byIntent return one.
 type addition struct {
-	// record is written before anything is made; begin has it made, or looked for.
+	// record is written before any object is created. begin is then submitted: it requests the
+	// objects, or a read of the pod's namespace.
 	record Attachment
 	begin  scheduler.Txn
-	// progress says what is wanted, and what of it is not configured, "" if all is. It is
-	// asked again when one of the keys has changed, and at the limit, if there is one.
+	// progress returns the desired values, and what of them is not configured, or "". It is
+	// called again when one of the keys has changed, and at limit unless that is zero.
 	progress func(ctx context.Context) (wants []network.Want, waits string, err error)
 	keys     []scheduler.Key
 	limit    time.Time
@@ -53,8 +53,8 @@ func (s *Service) add(ctx context.Context, c Call) wire.Answer {
 	return wire.Answer{Result: &result, Warnings: s.warnings(c)}
 }
 
-// addable refuses an ADD of what is attached already, into what is no container's namespace,
-// and while nothing may be made. What is left of an earlier one is removed.
+// addable refuses an ADD if its namespace, configuration or arguments are invalid, if the
+// attachment exists already, or during a freeze. It removes what an earlier attempt has left.
 func (s *Service) addable(ctx context.Context, c Call) *spec.Error {
 	if wrong := s.refused(c); wrong != nil {
 		return wrong
@@ -80,12 +80,12 @@ func (s *Service) addable(ctx context.Context, c Call) *spec.Error {
 	if !there {
 		return nil
 	}
-	s.detach(ctx, c.Key()) // of a call that did not end well, or a DEL that never came
+	s.detach(ctx, c.Key()) // left by a call that failed, or whose DEL is missing
 	return nil
 }
 
-// carryOut has an attachment made and tells what was made when packets pass. If that
-// fails, what it began is undone.
+// carryOut creates an attachment and returns its result once packets pass. On an error it removes
+// what it has created.
 func (s *Service) carryOut(ctx context.Context, c Call, a addition) (result spec.Result, err error) {
 	var wants []network.Want
 	if err = s.store.Begin(a.record); err == nil {
@@ -108,8 +108,8 @@ func (s *Service) carryOut(ctx context.Context, c Call, a addition) (result spec
 	return result, err
 }
 
-// wantsOfPool are the values that the network's pool and mode make of an ADD, of which
-// nobody has anything.
+// wantsOfPool returns the values of an ADD for the pool and mode of its network. It refuses the ADD
+// if they conflict with existing objects.
 func (s *Service) wantsOfPool(ctx context.Context, c *Call) ([]network.Want, *spec.Error) {
 	if wrong := unmade(*c); wrong != nil {
 		return nil, wrong
@@ -137,7 +137,7 @@ func (s *Service) wantsOfPool(ctx context.Context, c *Call) ([]network.Want, *sp
 	return wants, nil
 }
 
-// byPool is the addition of a call that wants values of its own.
+// byPool returns the addition of a call that requests values of its own.
 func (s *Service) byPool(verb string, c Call, wants []network.Want) addition {
 	keys := append(scheduled(wants), derivedOf(wants)...)
 	return addition{
@@ -155,7 +155,7 @@ func (s *Service) byPool(verb string, c Call, wants []network.Want) addition {
 	}
 }
 
-// join makes a call one of the users of its network, and returns all that it wants.
+// join adds a call to the users of its network, and returns all values that it requests.
 func (s *Service) join(c *Call) ([]network.Want, *spec.Error) {
 	n, wrong := network.New(c.Network, c.pools, c.IPAM)
 	if wrong != nil {
@@ -207,7 +207,7 @@ func (s *Service) join(c *Call) ([]network.Want, *spec.Error) {
 	return wants, nil
 }
 
-// part has a call that comes to nothing no longer be a user of its network.
+// part removes a call that failed from the users of its network.
 func (s *Service) part(k Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +222,7 @@ func changes(wants []network.Want) []scheduler.Change {
 	return list
 }
 
-// keysOf are the keys of wants.
+// keysOf returns the sorted keys of wants.
 func keysOf(wants []network.Want) []string {
 	keys := make([]string, len(wants))
 	for i, w := range wants {

@@ -10,13 +10,14 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// delTimeout is for how long a DEL waits until what it withdrew is gone. What takes
-// longer goes on by itself.
+// delTimeout bounds how long a DEL waits for the removal of the keys that it withdraws. A longer
+// removal continues in the background.
 const delTimeout = 10 * time.Second
 
-// del removes an attachment. It is done when nobody wants it any more; what takes
-// long to go is told. So is a record that cannot be written: then the call is left for
-// the next start, which would else find the attachment in the store.
+// del removes an attachment. It succeeds when the keys are withdrawn. It returns a warning if their
+// removal takes longer, or if the store cannot be written. In the latter case it queues the call
+// for the next start, which would otherwise find the attachment in the store. A call that was
+// queued before fails instead, and stays in the queue.
 func (s *Service) del(ctx context.Context, c Call) (answer wire.Answer) {
 	k := c.Key()
 	if _, there := s.store.Get(k); !there {
@@ -24,7 +25,7 @@ func (s *Service) del(ctx context.Context, c Call) (answer wire.Answer) {
 	}
 	if err := s.store.Remove(k); err != nil {
 		answer.Warnings = append(answer.Warnings, "it is removed, but that cannot be written to the state directory: "+err.Error())
-		if c.Queued != 0 { // it was left already, and stays so
+		if c.Queued != 0 { // it is in the queue already
 			answer.Error = gaveUp(err)
 		} else if err := s.host.Leave(c.Request); err != nil {
 			answer.Warnings = append(answer.Warnings, "nor can it be noted for the next start: "+err.Error())
@@ -36,8 +37,8 @@ func (s *Service) del(ctx context.Context, c Call) (answer wire.Answer) {
 	return answer
 }
 
-// undo removes what an ADD began. If nobody waits for the answer any more, as when
-// the agent stops, it does not see to the end: the next sweep or start does.
+// undo removes the objects of an ADD that failed. If the caller has gone or the agent stops, it
+// waits for one second only; the next sweep or start completes the removal.
 func (s *Service) undo(ctx context.Context, k Key) {
 	rest := delTimeout
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -48,8 +49,8 @@ func (s *Service) undo(ctx context.Context, k Key) {
 	s.detach(ctx, k)
 }
 
-// detach withdraws what an attachment wants, and what its network wants if it was
-// the last. It returns what is not gone yet.
+// detach withdraws the keys of an attachment, and those of its network if it was the last one. It
+// returns the state of a key that is not removed yet, or "".
 func (s *Service) detach(ctx context.Context, k Key) (left string) {
 	a, _ := s.store.Get(k)
 	defer s.deleteFlows(k, a.Result)
@@ -76,8 +77,8 @@ func (s *Service) detach(ctx context.Context, k Key) (left string) {
 	return left
 }
 
-// withdrawal takes back what is wanted, or was by an earlier run. What it served has ended, so
-// nothing may hold it back.
+// withdrawal returns the transaction that withdraws keys, including those of an earlier run of the
+// agent. Their container has ended, so their deletion must not be held back.
 func withdrawal(note string, keys []scheduler.Key) scheduler.Txn {
 	txn := scheduler.Txn{Source: Source, Note: note, ByOwner: true}
 	for _, k := range keys {
@@ -90,7 +91,7 @@ func (s *Service) withdraw(ctx context.Context, note string, keys []scheduler.Ke
 	return gone(ctx, s.engine.Submit(withdrawal(note, keys)))
 }
 
-// gone waits until what was withdrawn is gone, and returns what is not.
+// gone waits until the withdrawn keys are removed. It returns the state of one that is not, or "".
 func gone(ctx context.Context, h *scheduler.Handle) (left string) {
 	ctx, cancel := context.WithTimeout(ctx, delTimeout)
 	defer cancel()

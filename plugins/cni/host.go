@@ -15,69 +15,67 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// Host is what the service must know of where it runs. Its methods may be called
-// from any goroutine and are quick, but for Watch.
+// Host gives access to the host on which the service runs. Its methods may be called from any
+// goroutine. All except Watch return quickly.
 type Host interface {
-	// Boot names this boot: no network namespace outlives it.
+	// Boot returns the id of this boot. No network namespace outlives a boot.
 	Boot() string
-	// Namespace is the inode of the network namespace at a path, 0 if there is none;
-	// own tells that it is the host's.
+	// Namespace returns the inode of the network namespace at a path, 0 if there is none. own
+	// reports whether it is the namespace of the host.
 	Namespace(path string) (inode uint64, own bool)
-	// Running reports whether some runtime runs a container with this id. It is not
-	// sure while a runtime does not answer.
+	// Running reports whether a runtime runs a container with this id. sure is false while a
+	// runtime does not answer.
 	Running(id string) (running, sure bool)
-	// Watch calls f with the ids of containers that may have changed, without any
-	// if all may have, until ctx ends.
+	// Watch calls f with the ids of containers that may have changed, until ctx ends. Without
+	// ids, all containers may have changed.
 	Watch(ctx context.Context, f func(ids ...string)) error
 	// Carries reports whether packets pass a link.
 	Carries(at kernel.LinkRef) bool
-	// Full tells that an ippool has no free address.
+	// Full reports whether an ippool has no free address.
 	Full(pool string) bool
-	// User is the ipclaim that uses an address of an ippool, "" if none does.
+	// User returns the ipclaim that uses an address of an ippool, or "".
 	User(pool string, a netip.Addr) (claim string)
-	// BridgesCall reports whether what goes from port to port of a bridge passes the tables of
-	// iptables of a family, 4 or 6.
+	// BridgesCall reports whether packets between ports of a bridge traverse the iptables rules
+	// of a family, 4 or 6.
 	BridgesCall(family int) bool
-	// Cut says why the firewall of the host stops packets of a family, 4 or 6, from one of
-	// its links to another, "" if it may not. They may be ports of one bridge, which is
-	// named twice; out may be empty for the link by which the default route leads.
+	// Cut returns why the firewall of the host drops packets of a family, 4 or 6, from the link
+	// in to the link out, or "". If both name the same bridge, Cut is about packets between its
+	// ports. An empty out stands for the link of the default route.
 	Cut(family int, in, out string) string
-	// Routes are those of the network namespace at a path, but for those by the link of
-	// that name.
+	// Routes returns the routes of the network namespace at a path, except those through the
+	// link named but.
 	Routes(path, but string) ([]kernel.Route, error)
-	// Listener names the process of the host that has a port at an address, "" if none has. The
+	// Listener names the process of the host that uses a port at an address, or returns "". The
 	// unspecified address stands for all of its family, that of IPv6 for those of both.
 	Listener(protocol string, at netip.AddrPort) string
 	// DeleteFlows deletes the tracked connections of the host with any of these addresses.
 	DeleteFlows(of ...netip.Addr) error
 	// MAC returns the hardware address of a link in the network namespace at a path.
 	MAC(path, link string) (string, error)
-	// Networks are those of the host that have addresses of a prefix, or all of it.
+	// Networks returns the networks of the host that overlap a prefix.
 	Networks(of netip.Prefix) ([]HostNetwork, error)
-	// Trouble says why nothing new can be served, and why what is attached suffers
-	// as well; "" if it does not.
+	// Trouble returns why no ADD can be served, and why existing attachments are affected as
+	// well; each is "" if that is not so.
 	Trouble() (unready, lost string)
-	// Frozen returns why nothing may be made now, "" if something may. What is attached can be
-	// detached all the same.
+	// Frozen returns why nothing may be created now, or "". A DEL works during a freeze too.
 	Frozen() string
-	// Lost says why attachments may be there that are not in the store, "" if there
-	// are none.
+	// Lost returns why attachments may exist that are not in the store, or "".
 	Lost() string
-	// Containers are the ids of those that runtimes know.
+	// Containers returns the ids of the containers of all runtimes.
 	Containers() []string
-	// Leave notes a DEL that the next start has to do again.
+	// Leave queues a DEL that the next start has to repeat.
 	Leave(r Request) error
-	// Paths are where network namespaces can be found, by their inodes.
+	// Paths returns the paths of network namespaces by their inodes.
 	Paths() map[uint64]string
 }
 
-// ErrGone: the container, or its network namespace, ended while an ADD waited.
+// ErrGone reports that the container, or its network namespace, ended while an ADD waited.
 var ErrGone = errors.New("the container has gone")
 
 // deleteFlows deletes the connections that the host tracks with the addresses of an attachment.
-// They are of whoever had an address before, and their packets would reach who has it now. It is
-// called before a container uses its addresses, as a former one may have ended in any way, and
-// after it has ended, so that nobody keeps sending to it.
+// Packets of connections of a previous owner would reach the current owner of an address. It is
+// called before a container uses its addresses, since the previous owner may have ended without a
+// DEL, and after a container has ended, so that clients stop sending to it.
 func (s *Service) deleteFlows(k Key, r *spec.Result) {
 	if r == nil || len(r.IPs) == 0 {
 		return
@@ -93,8 +91,8 @@ func (s *Service) deleteFlows(k Key, r *spec.Result) {
 	}
 }
 
-// refused tells why nothing may be put into the namespace of a call. The plugin has
-// looked as well, but may be of another release, or have been told lies.
+// refused returns why nothing may be created in the namespace of a call, or nil. The plugin makes
+// the same checks, but it may be of another release, or have received false arguments.
 func (s *Service) refused(c Call) *spec.Error {
 	wrong := func(format string, args ...any) *spec.Error {
 		return &spec.Error{Code: spec.BadNamespace, Msg: fmt.Sprintf(format, args...), Details: c.Netns}
@@ -110,24 +108,24 @@ func (s *Service) refused(c Call) *spec.Error {
 	return nil
 }
 
-// there reports whether the namespace of an attachment is still at its path, or at
-// least none: another one is a stranger's.
+// there reports whether the namespace of an attachment is still at its path. stranger reports that
+// it has been replaced by another one, or that the host has rebooted.
 func (s *Service) there(a Attachment) (here, stranger bool) {
 	inode, _ := s.host.Namespace(a.Netns)
 	here = inode == a.Inode && a.Boot == s.host.Boot()
 	return here, !here && (inode != 0 || a.Boot != s.host.Boot())
 }
 
-// watched are keys whose news may mean that a container has gone.
+// watched returns the keys whose events may mean that a container has gone.
 func watched(c Call) []scheduler.Key {
 	return []scheduler.Key{scheduler.Key(models.NamespacePathKey(c.Netns)), containerKey(c.ContainerID)}
 }
 
-// containerKey stands for a container of whatever runtime.
+// containerKey returns the key that stands for a container of any runtime.
 func containerKey(id string) scheduler.Key { return scheduler.Key(models.KindContainer + "/" + id) }
 
-// gone reports whether the container of a call has ended, or its namespace. It must
-// have been seen running: networks are made before containers run.
+// gone returns an error if the container of a call, or its namespace, has ended. A container counts
+// as ended only if seen was set by an earlier call, since its network is created before it runs.
 func (s *Service) gone(c Call, seen *bool) error {
 	if inode, _ := s.host.Namespace(c.Netns); inode != c.Inode {
 		return fmt.Errorf("%w: its network namespace is no more at %s", ErrGone, c.Netns)
@@ -140,12 +138,12 @@ func (s *Service) gone(c Call, seen *bool) error {
 	return nil
 }
 
-// carrier is how long the kernel may take until packets pass the links of an
-// attachment: both ends of a cable are up before either carries.
+// carrier bounds how long the kernel may take until packets pass the links of an attachment: both
+// ends of a veth are up before either has a carrier.
 const carrier = 5 * time.Second
 
-// waitCarrier waits until packets pass: who is answered sends some at once, and what is
-// lost then is sent again a second later.
+// waitCarrier waits until packets pass. The container may send some as soon as the ADD returns, and
+// would send a lost one again only a second later.
 func (s *Service) waitCarrier(ctx context.Context, wants []network.Want) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, carrier, errors.New("it is up, but no packets pass"))
 	defer cancel()

@@ -10,13 +10,12 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// incumbents refuses an ADD that would have what another key has, or that would break
-// anything that stands, before anything is touched: an address that the runtime asks for,
-// a name in the container, a table of the host. The plan of the ADD says so; what only
-// shows when it is carried out, ends it there.
+// incumbents refuses an ADD that would take an address, a link name or a table that another key
+// holds, or that would break an existing object. It decides by the plan of the ADD, before anything
+// is changed. A conflict that the plan does not show fails the ADD during execution.
 //
-// The shared objects of the network itself are not incumbents: while its last attachment goes,
-// they are to be removed and come back, which the ADD waits for.
+// The shared objects of the network itself do not conflict: while its last attachment is being
+// removed they are deleted and created again, and the ADD waits for that.
 func (s *Service) incumbents(ctx context.Context, name string, wants []network.Want) *spec.Error {
 	mine := make([]scheduler.Key, len(wants))
 	for i, w := range wants {
@@ -40,8 +39,8 @@ func (s *Service) incumbents(ctx context.Context, name string, wants []network.W
 	return nil
 }
 
-// heldByClaim refuses an address that the runtime asks for and another claim uses, unless
-// that one is on its way out: then it is waited for.
+// heldByClaim refuses an address that the runtime requests and another claim uses. If that claim is
+// being removed, the ADD waits for it instead.
 func (s *Service) heldByClaim(ctx context.Context, w network.Want) *spec.Error {
 	v, ok := w.Value.(*models.IPClaim)
 	if !ok || !v.Wanted().IsValid() {
@@ -58,10 +57,10 @@ func (s *Service) heldByClaim(ctx context.Context, w network.Want) *spec.Error {
 	return spec.InUse("%s of %s is the address of %s", v.Wanted(), models.IPPoolKey(v.GetPool()), models.IPClaimKey(user))
 }
 
-// portsFree refuses ports of the host that a process of the host has: a mapping would take
-// its packets away.
+// portsFree refuses port mappings that cannot be served, and ports that a process of the host uses:
+// a mapping would divert the packets of that process.
 func (s *Service) portsFree(c Call, n network.Network) *spec.Error {
-	rt, _ := c.runtime() // it was checked
+	rt, _ := c.runtime() // join has checked it
 	if wrong := n.CheckPorts(rt.Ports); wrong != nil {
 		return wrong
 	}
@@ -73,8 +72,8 @@ func (s *Service) portsFree(c Call, n network.Network) *spec.Error {
 	return nil
 }
 
-// leave has an attachment no longer be a user of its network, and returns those of its
-// keys that others want as well. The lock is held.
+// leave removes an attachment from the users of its network, and returns those of keys that other
+// users of the network also request. The lock is held.
 func (s *Service) leave(k Key, keys []string) (keep map[string]bool) {
 	keep = map[string]bool{}
 	sh := s.nets[k.Network]

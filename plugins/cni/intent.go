@@ -14,15 +14,15 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// errNoIntent: no operator wants the interface that a runtime asks for.
+// errNoIntent reports that the intent lacks the interface that a runtime requests.
 var errNoIntent = errors.New("not in the intent")
 
-// poolDelay is for how long intent is waited for where there is a pool to do without it.
+// poolDelay is how long an ADD waits for intent if the network also has a pool.
 const poolDelay = 10 * time.Second
 
-// byIntent is the addition of a call that gets what operators want in the pod. If there
-// is no such wish within the limit, the container is attached by the pool of the network,
-// or the ADD fails.
+// byIntent returns the addition of a call that gets the values of the intent for its pod. If there
+// are none within the limit, a chained call succeeds without them. Any other call is attached from
+// the pool of the network, or fails if there is none.
 func (s *Service) byIntent(c Call) addition {
 	pod := podOf(c)
 	a := addition{
@@ -48,7 +48,8 @@ func (s *Service) byIntent(c Call) addition {
 	return a
 }
 
-// refusedIntent refuses what only a pool could give: what is in the pod operators say.
+// refusedIntent refuses settings that operators put into the intent instead, and those that need a
+// pool if the network has none.
 func refusedIntent(call Call) *spec.Error {
 	c := call.Network
 	rt, wrong := call.runtime()
@@ -71,16 +72,16 @@ func refusedIntent(call Call) *spec.Error {
 	return nil
 }
 
-// lookAt has the scheduler look where a pod is.
+// lookAt returns a transaction that reads the namespace of a pod.
 func lookAt(pod string) scheduler.Txn {
 	return scheduler.Txn{Source: Source, Note: "pod " + pod, Look: []scheduler.Key{podKey(pod)}}
 }
 
-// podKey is the key of the namespace of a pod, which also stands for what is wanted in it.
+// podKey returns the key of the namespace of a pod. It also stands for the values in it.
 func podKey(pod string) scheduler.Key { return scheduler.Key(models.NamespacePodKey(pod)) }
 
-// intent is what operators want in the pod of a call, and what is not configured of
-// it yet, "" if all is.
+// intent returns the values of the intent for the pod of a call, and what of them is not configured
+// yet, or "".
 func (s *Service) intent(ctx context.Context, c Call) (wants []network.Want, waits string, err error) {
 	pod := podOf(c)
 	wants, err = s.wished(ctx, pod)
@@ -103,8 +104,8 @@ func (s *Service) intent(ctx context.Context, c Call) (wants []network.Want, wai
 	return wants, waits, err
 }
 
-// wished is what operators want in a pod: its interfaces, the other ends of their
-// cables, and the routes by them.
+// wished returns the values of the intent for a pod: its interfaces, their veth peers, and the
+// routes through its interfaces.
 func (s *Service) wished(ctx context.Context, pod string) (wants []network.Want, err error) {
 	all, err := s.engine.List(ctx, models.KindInterface+"/", models.KindRoute+"/")
 	if err != nil {
@@ -131,12 +132,13 @@ func (s *Service) wished(ctx context.Context, pod string) (wants []network.Want,
 	return wants, nil
 }
 
-// awaitGone waits until nothing of what is wanted in a pod is there any more, and
-// returns what is. Where the pod is attached again it stays. An interface that operators hold
-// goes with its namespace; nobody waits for that.
+// awaitGone waits until none of the desired interfaces in a pod exists, and returns the state of
+// one that still does, or "". If the pod is attached again, its interfaces stay. A paused interface
+// is removed with its namespace, and awaitGone does not wait for it.
 func (s *Service) awaitGone(ctx context.Context, pod string) (left string) {
 	s.engine.Submit(lookAt(pod))
-	_ = s.wait(ctx, []scheduler.Key{podKey(pod)}, func() (waits string, _ error) { // what is left is told
+	// An error needs no report: left describes the interface.
+	_ = s.wait(ctx, []scheduler.Key{podKey(pod)}, func() (waits string, _ error) {
 		left = ""
 		wants, err := s.wished(ctx, pod)
 		if path, _ := s.store.Pod(pod); err != nil || path != "" {
@@ -169,11 +171,11 @@ func scheduled(wants []network.Want) []scheduler.Key {
 	return keys
 }
 
-// leavePod withdraws an attachment that operators' values made: there is no such pod
-// any more. It returns what is not gone yet.
+// leavePod removes an attachment whose objects come from the intent. They are removed because the
+// pod no longer exists. It returns the state of an interface that is not removed yet, or "".
 func (s *Service) leavePod(ctx context.Context, a Attachment) (left string) {
 	if a.Phase != Removing {
-		_ = s.store.Remove(a.Key) // who asks is told; it is removed in any case
+		_ = s.store.Remove(a.Key) // del reports an error; the attachment is removed in any case
 	}
 	ctx, cancel := context.WithTimeout(ctx, delTimeout)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// wait asks check, now and whenever one of the keys has changed, until nothing is waited
-// for any more: check names that, or says why to wait no longer.
+// wait calls check at once, and again when one of the keys has changed, until check returns an
+// error or "". Otherwise check returns what the caller waits for.
 func (s *Service) wait(ctx context.Context, keys []scheduler.Key, check func() (waits string, err error)) error {
 	news, stop := s.events.follow(keys)
 	defer stop()
@@ -29,11 +29,11 @@ func (s *Service) wait(ctx context.Context, keys []scheduler.Key, check func() (
 	}
 }
 
-// watchPath is how often an ADD looks at the path of its namespace if it has no values there:
-// without a value nothing needs the namespace, and the scheduler reports no change of it.
+// watchPath is how often an ADD checks the path of its namespace if it has no values there. Without
+// a value no key depends on the namespace, and the scheduler does not report its changes.
 const watchPath = time.Second
 
-// wakeEvery wakes those who wait for a key in an interval, until stop.
+// wakeEvery wakes the waiters of a key at an interval, until stop is called.
 func (s *Service) wakeEvery(interval time.Duration, k scheduler.Key) (stop func()) {
 	tick, done := time.NewTicker(interval), make(chan struct{})
 	go func() {
@@ -52,8 +52,8 @@ func (s *Service) wakeEvery(interval time.Duration, k scheduler.Key) (stop func(
 	}
 }
 
-// await waits until all that an ADD wants is configured, and returns it; or until one of
-// it cannot be, or nobody needs it any more.
+// await waits until all values of an ADD are configured, and returns them. It returns an error if a
+// value cannot be configured, or if the container has gone.
 func (s *Service) await(ctx context.Context, c Call, a addition) (wants []network.Want, err error) {
 	defer s.waitsFor(c.Key(), "")
 	if !a.limit.IsZero() {
@@ -69,7 +69,7 @@ func (s *Service) await(ctx context.Context, c Call, a addition) (wants []networ
 			return "", nil
 		}
 		if gone := s.gone(c, &seen); gone != nil {
-			return "", gone // whatever else is not as it should be
+			return "", gone // takes precedence over other errors
 		}
 		if err == nil {
 			s.waitsFor(c.Key(), waits)
@@ -77,14 +77,15 @@ func (s *Service) await(ctx context.Context, c Call, a addition) (wants []networ
 		return waits, err
 	})
 	if errors.Is(err, errNoIntent) && c.chained() {
-		return nil, nil // the plugins before have made the interface; nothing more is wanted
+		return nil, nil // an earlier plugin has created the interface
 	}
 	return wants, err
 }
 
-// waits says what is not configured yet, "" if all is. A key that cannot be configured is an
-// error, except one that the attachments of a network share and that exists: it was configured
-// before, and is being updated or repaired.
+// waits returns the first key that is not configured yet, with the reason, or "". A key that is
+// invalid, failed or paused is an error, and so is one that is being retried. The exception is a
+// retried key that the attachments of a network share and that exists: it was configured before,
+// and is being updated or repaired.
 func (s *Service) waits(ctx context.Context, keys []scheduler.Key) (string, error) {
 	waits := ""
 	for _, k := range keys {

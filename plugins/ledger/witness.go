@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Witness is a small file that tells, within one boot, whether a ledger is the one that was
-// written last: it holds a digest of the ledger's content before and after the newest write. It
-// is kept apart from the ledger, in a directory that is not part of a backup. A ledger that
-// matches neither digest was put in place by somebody else, such as an older copy of the state
-// directory, and may contradict the kernel.
+// Witness is a small file that identifies, within one boot, the ledger that was written last. It
+// holds a digest of the ledger's content before and after the newest write. It is kept apart from
+// the ledger, in a directory that is not part of a backup. A ledger that matches neither digest was
+// replaced, for example when an older copy of the state directory was restored, and may contradict
+// the kernel.
 type Witness struct {
-	// Path of the file. Its directory must exist.
+	// Path is the path of the file. Its directory must exist.
 	Path string
-	// Boot is the boot in which digests are comparable: after a power failure a ledger may
-	// lack removals, and no object of the kernel is left that it could contradict.
+	// Boot is the id of the boot in which digests are comparable. After a power failure a ledger
+	// may lack removals, but no kernel object remains that it could contradict.
 	Boot string
 }
 
@@ -33,17 +33,17 @@ func (d digest) add(lines []byte) digest {
 
 var ecma = crc64.MakeTable(crc64.ECMA)
 
-// witnessed is a disk whose writes are witnessed. The digests are written first, so whatever
-// a killed process leaves matches one of them.
+// witnessed is a disk that records its writes in a witness. It writes the digests first, so the
+// content that a killed process leaves matches one of them.
 type witnessed struct {
 	disk
 	w    Witness
-	file *os.File // nil: the witness cannot be written, and is void
+	file *os.File // nil if the witness cannot be written
 	now  digest
 }
 
-// begin compares the content of a ledger with the witness and begins to keep it. stale reports
-// that the ledger is not the one that was written last.
+// begin compares the content of a ledger with the witness, and opens the witness for updates.
+// stale reports that the ledger is not the one that was written last.
 func (d *witnessed) begin(content []byte) (stale bool) {
 	d.now = digest{}.add(content)
 	before, after, there := d.noted()
@@ -57,7 +57,7 @@ func (d *witnessed) begin(content []byte) (stale bool) {
 	return stale
 }
 
-// noted returns the digests of the witness. There are none of another boot.
+// noted returns the digests of the witness. there is false for a witness of another boot.
 func (d *witnessed) noted() (before, after digest, there bool) {
 	text, err := os.ReadFile(d.w.Path)
 	if err != nil || len(text) < witnessSize || string(text[witnessSize:]) != d.w.Boot {
@@ -84,7 +84,7 @@ func (d *witnessed) note(next digest) {
 	}
 }
 
-// drop gives the witness up: a stale one would contradict a ledger that is right.
+// drop removes the witness: outdated digests would not match a correct ledger.
 func (d *witnessed) drop() {
 	d.file.Close()
 	d.file = nil
@@ -108,7 +108,7 @@ func (d *witnessed) replace(lines []byte) error {
 	if err == nil {
 		d.now = next
 	} else if d.file != nil {
-		d.drop() // either file may be in place
+		d.drop() // the old or the new file may be in place
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func (d *witnessed) close() error {
 	return d.disk.close()
 }
 
-// WitnessOf is the witness in a directory of a ledger in the state directory.
+// WitnessOf returns the witness, below dir, of a ledger in the state directory.
 func WitnessOf(dir, ledger, boot string) Witness {
 	return Witness{Path: filepath.Join(dir, strings.ReplaceAll(ledger, "/", "-")+".witness"), Boot: boot}
 }
