@@ -27,7 +27,7 @@ type occurrence struct {
 	FoundLater bool `json:"found_later"`
 }
 
-// occurrences are the events of one container.
+// occurrences returns the events of one container.
 func occurrences(t testing.TB, h *host.Host, id string) (all []occurrence) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(h.MustCtl("events", "--container", id, "-o", "json", "-n", "100000")), &all); err != nil {
@@ -36,8 +36,8 @@ func occurrences(t testing.TB, h *host.Host, id string) (all []occurrence) {
 	return all
 }
 
-// deaths are how often the runs of a container were told to have ended, by their
-// start, and the last word about each.
+// deaths returns, by the start of each run of a container, how many deaths were reported and the
+// last event about its death.
 func deaths(all []occurrence) (count map[time.Time]int, last map[time.Time]occurrence) {
 	count, last = map[time.Time]int{}, map[time.Time]occurrence{}
 	for _, e := range all {
@@ -52,9 +52,9 @@ func deaths(all []occurrence) (count map[time.Time]int, last map[time.Time]occur
 	return count, last
 }
 
-// TestAgentAway: containers end, restart, come and go while the agent is away,
-// stopped in good order or killed. Each run that docker knows of, or that was told
-// before, has one death, with what docker knows of it, and says that it was found later.
+// TestAgentAway: containers end, restart and are created and removed while the agent is stopped or
+// killed. Each ended run that docker lists, or that was reported before, has one death with the
+// data of docker. A death while the agent was away is marked as found later.
 func TestAgentAway(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"stopped", "killed"} {
@@ -68,7 +68,7 @@ func TestAgentAway(t *testing.T) {
 			}
 			a.Docker("kill", a.ContainerName("over"))
 			a.Eventually("all is told", func() error { return a.told("started", 6, "died", 1) })
-			a.Eventually("the death is on disk", a.deathWritten) // events are written a moment later
+			a.Eventually("the death is on disk", a.deathWritten) // written asynchronously
 			if way == "killed" {
 				a.Kill9()
 			} else {
@@ -78,7 +78,7 @@ func TestAgentAway(t *testing.T) {
 			a.Start()
 			a.check()
 			a.Stop()
-			a.Start() // nothing is told twice
+			a.Start() // no event is reported twice
 			a.check()
 			a.Docker("kill", a.ContainerName("lives"))
 			a.Eventually("the death is told", func() error {
@@ -91,14 +91,14 @@ func TestAgentAway(t *testing.T) {
 	}
 }
 
-// away is a host whose agent goes away.
+// away is a host whose agent is stopped for a while.
 type away struct {
 	*host.Host
 	t   *testing.T
 	ids map[string]string
 }
 
-// told checks how many events of two types there are.
+// told checks the number of events of each type; args are pairs of a type and a number.
 func (a *away) told(args ...any) error {
 	for i := 0; i < len(args); i += 2 {
 		n := 0
@@ -116,7 +116,7 @@ func (a *away) told(args ...any) error {
 	return nil
 }
 
-// deathWritten reports why the death of over is not in the file of events.
+// deathWritten returns an error while the death of the container over is not in an events file.
 func (a *away) deathWritten() error {
 	files, err := filepath.Glob(filepath.Join(a.StateDir(), "events*"))
 	if err != nil {
@@ -136,7 +136,7 @@ func (a *away) deathWritten() error {
 	return fmt.Errorf("not in %v", files)
 }
 
-// meanwhile is what happens without the agent.
+// meanwhile changes the containers while the agent is away.
 func (a *away) meanwhile() {
 	a.Docker("kill", "--signal", "USR1", a.ContainerName("ends"))
 	if err := syscall.Kill(a.Pid("shot"), syscall.SIGKILL); err != nil {
@@ -151,7 +151,7 @@ func (a *away) meanwhile() {
 	}
 }
 
-// check holds what was told against what docker knows.
+// check compares the reported events with the state of docker.
 func (a *away) check() {
 	a.t.Helper()
 	for name, id := range a.ids {
@@ -159,16 +159,16 @@ func (a *away) check() {
 		count, last := deaths(all)
 		want := map[string]int{"ends": 1, "shot": 1, "goes": 1, "again": 1, "over": 1, "short": 1}[name]
 		if len(count) != want {
-			a.t.Errorf("%s: %d runs were told to have ended: %+v", name, len(count), all)
+			a.t.Errorf("%s: deaths of %d runs were reported: %+v", name, len(count), all)
 		}
 		for start, n := range count {
 			if later := name != "over"; n != 1 || last[start].FoundLater != later {
-				a.t.Errorf("%s: its run from %v was told to have ended %d times: %+v", name, start, n, last[start])
+				a.t.Errorf("%s: run from %v: %d deaths reported: %+v", name, start, n, last[start])
 			}
 		}
 		removed := slices.ContainsFunc(all, func(e occurrence) bool { return e.Type == "removed" && e.FoundLater })
 		if removed != (name == "goes") {
-			a.t.Errorf("%s: told to be removed: %v", name, removed)
+			a.t.Errorf("%s: removal reported: %v", name, removed)
 		}
 		if name != "goes" {
 			a.agrees(name, last)
@@ -176,7 +176,7 @@ func (a *away) check() {
 	}
 }
 
-// agrees holds the death of a container's last run against docker.
+// agrees compares the reported death of a container's last run with docker.
 func (a *away) agrees(name string, last map[time.Time]occurrence) {
 	a.t.Helper()
 	f := strings.Fields(a.Docker("inspect", "--format", "{{.State.Running}} {{.State.StartedAt}} {{.State.FinishedAt}} {{.State.ExitCode}}", a.ContainerName(name)))
@@ -188,8 +188,8 @@ func (a *away) agrees(name string, last map[time.Time]occurrence) {
 	e, died := last[start]
 	switch {
 	case died == (f[0] == "true"):
-		a.t.Errorf("%s runs: %s, told to have ended: %v", name, f[0], died)
+		a.t.Errorf("%s: running: %s, death reported: %v", name, f[0], died)
 	case died && (fmt.Sprint(*e.ExitCode) != f[3] || e.FinishedAt.Sub(end).Abs() > 10*time.Millisecond):
-		a.t.Errorf("%s: docker says %v, told was %d at %v", name, f, *e.ExitCode, e.FinishedAt)
+		a.t.Errorf("%s: docker: %v; event: exit code %d at %v", name, f, *e.ExitCode, e.FinishedAt)
 	}
 }

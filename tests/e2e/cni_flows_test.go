@@ -10,9 +10,9 @@ import (
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
 
-// TestClientsFollowAMovedPort: clients of UDP that go on sending from one socket reach the
-// container that has the port of the host now, or a server of the host if none has it, also where
-// the address of a former container has been given to another.
+// TestClientsFollowAMovedPort: UDP clients that keep sending from one socket reach the container
+// that currently publishes the host port, or a server of the host if none does. This also holds
+// after the address of a former container has been assigned to another one.
 func TestClientsFollowAMovedPort(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
@@ -46,11 +46,11 @@ func TestClientsFollowAMovedPort(t *testing.T) {
 		t.Helper()
 		for name, c := range senders {
 			buf := make([]byte, 100)
-			_, _ = c.Write([]byte("x")) // whoever does not listen yet refuses it
+			_, _ = c.Write([]byte("x")) // a server that is not listening yet refuses it
 			_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
 			n, err := c.Read(buf)
 			if got := string(buf[:n]); err != nil || got != want+": x" {
-				t.Errorf("the client of %s is answered %q, %v; want %s", name, got, err, want)
+				t.Errorf("the client of %s gets %q, %v; want an answer of %s", name, got, err, want)
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func TestClientsFollowAMovedPort(t *testing.T) {
 	}
 	answered("host")
 	if r := call(h, "ADD", "c1", strings.Replace(blue, "{", taken, 1)); r.Code != 1 || !strings.Contains(r.Out, "udp port 5353 of the host is in use by process") {
-		t.Errorf("ADD with the port of a process: exit %d\n%s%s", r.Code, r.Out, r.Err)
+		t.Errorf("ADD with a port that a process uses: exit %d\n%s%s", r.Code, r.Out, r.Err)
 	}
 	stopHost()
 	first, second := at("c1", "10.62.0.10", true), at("c2", "10.62.0.20", true)

@@ -17,24 +17,24 @@ import (
 
 var awayRounds = flag.Int("away", 3, "how many random changes TestGuardsAfterAway makes while the agent is away")
 
-// both is a network of both families, the only thing that anybody wants: its last DEL
-// removes more keys than a store may lose at once.
+// both is a network of both families. If the host has no other values, the last DEL removes more
+// keys than the guard allows at once.
 const both = `{"cniVersion":"1.0.0","name":"both","type":"plumb-cni","pool":["10.66.0.0/24","fd66::/64"],"masquerade":true}`
 
-// heldNothing fails the test if anything is held back, or was.
+// heldNothing fails the test if a deletion is or was held back.
 func heldNothing(h *host.Host) {
 	h.T().Helper()
 	if held := heldBack(h); len(held) > 0 {
 		h.T().Errorf("held back: %+v", held)
 	}
 	if strings.Contains(h.Log(), "it is held back") {
-		h.T().Errorf("something was held back:\n%s", h.Log())
+		h.T().Errorf("a deletion was held back:\n%s", h.Log())
 	}
 }
 
-// TestLastContainer: the DEL of the only container of a host that wants nothing else removes
-// all of it, each time, also under a freeze, and the next ADD of that id works and gets the
-// same address. An ADD under a freeze fails with 11 and the reason.
+// TestLastContainer: on a host without other values, the DEL of the only container always removes
+// all its objects, also during a freeze. The next ADD of that id succeeds and gets the same
+// address. An ADD during a freeze fails with code 11 and the reason.
 func TestLastContainer(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
@@ -51,7 +51,7 @@ func TestLastContainer(t *testing.T) {
 			h.MustCtl("freeze", "-m", "work on the switch")
 			h.Mount("c2")
 			if r := call(h, "ADD", "c2", both); r.Code != 1 || !strings.Contains(r.Out, `"code": 11`) || !strings.Contains(r.Out, "everything is frozen: work on the switch") {
-				t.Errorf("ADD under a freeze: exit %d\n%s%s", r.Code, r.Out, r.Err)
+				t.Errorf("ADD during a freeze: exit %d\n%s%s", r.Code, r.Out, r.Err)
 			}
 		}
 		if r := call(h, "DEL", "c1", both); r.Code != 0 || r.Err != "" {
@@ -80,9 +80,9 @@ func TestLastContainer(t *testing.T) {
 	}
 }
 
-// TestGuardsAfterAway: links with addresses change while the agent is away, in numbers around
-// the limits of the guard. Addresses that change or go are no deletions, nor is a restart
-// without a change; a mass of links that go is one, and nothing else.
+// TestGuardsAfterAway: the intent of links with addresses changes while the agent is stopped, in
+// numbers around the limits of the guard. Only a mass deletion of links is held back. Changed or
+// removed addresses are not, and neither is a restart without a change.
 func TestGuardsAfterAway(t *testing.T) {
 	t.Parallel()
 	h := host.New(t, host.Options{NoEngine: true, Etcd: etcdtest.Start(t).URL()})
@@ -131,7 +131,7 @@ func TestGuardsAfterAway(t *testing.T) {
 		h.Start()
 		gone := n - len(want)
 		mass := gone > 20 && 2*gone > n || len(want) == 0 && gone >= 10
-		t.Logf("round %d: %d of %d links go, which is a mass deletion: %v", round, gone, n, mass)
+		t.Logf("round %d: %d of %d links are removed; mass deletion: %v", round, gone, n, mass)
 		if !mass {
 			checkAway(h, want)
 		} else {
@@ -141,7 +141,7 @@ func TestGuardsAfterAway(t *testing.T) {
 				}
 				return nil
 			})
-			for k, v := range was { // what is held back stays as it was
+			for k, v := range was { // links whose deletion is held back stay unchanged
 				if _, stays := want[k]; stays {
 					was[k] = want[k]
 				} else {
@@ -170,7 +170,7 @@ func nth(key string) (i int) {
 	return i
 }
 
-// awayLink is a link, with an address of a version unless that is 0.
+// awayLink returns the value of a link, with an address that depends on version unless that is 0.
 func awayLink(i, version int) string {
 	if version == 0 {
 		return `{"tap":{}}`
@@ -178,7 +178,7 @@ func awayLink(i, version int) string {
 	return fmt.Sprintf(`{"tap":{},"addresses":["10.%d.%d.1/24"]}`, 20+version, i)
 }
 
-// checkAway waits until the links of an intent are there with their addresses, and no others.
+// checkAway waits until exactly the links of an intent exist, with exactly their addresses.
 func checkAway(h *host.Host, want intent) {
 	h.T().Helper()
 	wanted := map[string]bool{}

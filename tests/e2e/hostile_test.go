@@ -20,12 +20,12 @@ import (
 )
 
 // TestHostileContainer sends each message by which a container can try to change its host or its
-// neighbors, as a frame on the wire, and shows what came of it. A block is a network:
+// neighbors, as a frame on the wire, and shows its effect. A block is a network:
 //
-//	send CONFIG    of the network; who is on it is container c1, which is hostile, and c2
+//	send CONFIG    the network configuration of c1, the hostile container, and of c2
 //
-// For each message it tells whether the frame came to the host or to the neighbor, and what
-// changed there.
+// For each message it shows whether the frame arrives at the host or at the neighbor, and what
+// changes there.
 func TestHostileContainer(t *testing.T) {
 	datadriven.RunTest(t, "testdata/hostile", func(t *testing.T, d *datadriven.TestData) string {
 		w := newHostile(t, d.Input)
@@ -39,8 +39,9 @@ func TestHostileContainer(t *testing.T) {
 
 var hostileFrames = flag.Int("hostile", 300, "how many frames TestHostileCampaign sends")
 
-// TestHostileCampaign sends such messages at random. Whatever they are, the routes, addresses
-// and settings of the host stay, and with the filter so do its neighbors.
+// TestHostileCampaign sends random variants of these messages. With the filter of ipspoofchk, the
+// routes, addresses and settings of the host and of the neighbor stay unchanged, and no neighbor
+// entry is forged.
 func TestHostileCampaign(t *testing.T) {
 	const network = `{"cniVersion":"1.0.0","name":"blue","type":"plumb-cni","pool":["10.62.0.0/24","fd62::/64"],"ipspoofchk":true}`
 	seed := uint64(time.Now().UnixNano())
@@ -51,14 +52,14 @@ func TestHostileCampaign(t *testing.T) {
 	for range *hostileFrames {
 		all := w.messages()
 		frame := all[random.IntN(len(all))].frame
-		for range random.IntN(4) { // behind the addresses of the frame
+		for range random.IntN(4) { // after the MACs of the frame
 			frame[12+random.IntN(len(frame)-12)] = byte(random.Uint32())
 		}
 		w.send(frame)
 	}
-	w.arrives(w.marker()) // what was sent before it has been looked at
+	w.arrives(w.marker()) // the frames before it have been processed
 	if now := w.state(); now != before {
-		t.Errorf("seed %d: the host was\n%s\nand is\n%s", seed, before, now)
+		t.Errorf("seed %d: state before:\n%s\nafter:\n%s", seed, before, now)
 	}
 }
 
@@ -68,7 +69,7 @@ type hostile struct {
 	h             *host.Host
 	c1, c2        *netlinktest.Namespace
 	out           int // socket of c1
-	onHost, onC2  int // sockets that hear
+	onHost, onC2  int // sockets that receive
 	mac, gateway  net.HardwareAddr
 	other         net.HardwareAddr
 	own4, other4  netip.Addr
@@ -111,7 +112,7 @@ func newHostile(t *testing.T, config string) *hostile {
 			w.bridge = name
 		}
 	}
-	if w.hostL = w.bridge; w.bridge == "" { // mode routed: the link that leads to c1
+	if w.hostL = w.bridge; w.bridge == "" { // mode routed: the veth peer of c1
 		var ifindex string
 		for _, l := range w.c1.JSON(t, "link show dev eth0") {
 			ifindex = fmt.Sprint(l["link_index"])
@@ -123,7 +124,7 @@ func newHostile(t *testing.T, config string) *hostile {
 		}
 	}
 	w.gateway = link(h.Own, w.hostL)
-	// Else what was just learnt is not unlearnt.
+	// Otherwise the kernel does not overwrite neighbor entries that were just updated.
 	w.c2.Sysctl(t, "ipv4/neigh/eth0/locktime", "0")
 	h.Own.Sysctl(t, "ipv4/neigh/"+w.hostL+"/locktime", "0")
 	w.out, w.onC2, w.onHost = packets(t, w.c1, "eth0"), packets(t, w.c2, "eth0"), packets(t, h.Own, w.hostL)
@@ -131,7 +132,8 @@ func newHostile(t *testing.T, config string) *hostile {
 	return w
 }
 
-// meet has the host and the neighbor learn each other anew, so that there is something to forge.
+// meet refreshes the neighbor entries of the host and the neighbor, so that there are entries to
+// forge.
 func (w *hostile) meet() {
 	for _, ns := range []*netlinktest.Namespace{w.h.Own, w.c2} {
 		ns.Run(w.t, "ip", "neigh", "flush", "all")
@@ -140,13 +142,13 @@ func (w *hostile) meet() {
 		from *netlinktest.Namespace
 		to   netip.Addr
 	}{{w.c2, w.gate4}, {w.c2, w.gate6}, {w.h.Own, w.other4}, {w.h.Own, w.other6}} {
-		for range 3 { // in mode routed, too, they may not reach each other
+		for range 3 { // a ping may fail, also in mode routed
 			if ping(p.from, p.to.String()) == nil {
 				break
 			}
 		}
 	}
-	w.arrives(w.marker()) // what was sent for that has been heard
+	w.arrives(w.marker()) // the frames before it have been received
 }
 
 func addressOf(t *testing.T, ns *netlinktest.Namespace, family string) netip.Addr {
@@ -158,7 +160,7 @@ func addressOf(t *testing.T, ns *netlinktest.Namespace, family string) netip.Add
 			}
 		}
 	}
-	t.Fatalf("no address of %s", family)
+	t.Fatalf("no %s address", family)
 	return netip.Addr{}
 }
 
@@ -169,7 +171,7 @@ func packets(t *testing.T, ns *netlinktest.Namespace, link string) (fd int) {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		// The thread goes back: were it to end, so would the agent that it may have started.
+		// The thread returns to its namespace. If it ended, an agent that it started would end too.
 		home, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			done <- err
@@ -206,7 +208,7 @@ func packets(t *testing.T, ns *netlinktest.Namespace, link string) (fd int) {
 	return fd
 }
 
-// firstOf is the first error of several.
+// firstOf returns the first error that is not nil.
 func firstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -223,22 +225,22 @@ func (w *hostile) send(frame []byte) {
 	}
 }
 
-// message is one that a container sends.
+// message is a frame that a container sends.
 type message struct {
 	name  string
 	frame []byte
 }
 
-// marker is what every container may send: its own broadcast.
+// marker returns a frame that every container may send: a broadcast from its own address.
 func (w *hostile) marker() []byte {
 	w.serial++
 	id := binary.BigEndian.AppendUint32([]byte("marker"), w.serial)
 	return ether(net.HardwareAddr{255, 255, 255, 255, 255, 255}, w.mac, 0x0800, ip4(w.own4, netip.MustParseAddr("255.255.255.255"), 17, udp(id)))
 }
 
-// arrives waits for a frame at the host, and returns which frames came before it at the host and
-// at the neighbor. A socket that hears nothing of it for a while has none to come: in mode routed
-// and with isolated ports the neighbor is not on one link.
+// arrives sends a frame, waits for it at the host, and returns the frames that arrived before it at
+// the host and at the neighbor. The neighbor need not receive it: in mode routed and with isolated
+// ports it is not on the same link. Its socket then times out.
 func (w *hostile) arrives(frame []byte) (host, neighbor [][]byte) {
 	w.t.Helper()
 	w.send(frame)
@@ -258,13 +260,13 @@ func (w *hostile) arrives(frame []byte) (host, neighbor [][]byte) {
 	}
 	host, marked := hear(w.onHost)
 	if !marked {
-		w.t.Fatal("the host did not get what the container may send")
+		w.t.Fatal("the host did not receive a frame that the container may send")
 	}
 	neighbor, _ = hear(w.onC2)
 	return host, neighbor
 }
 
-// state is what a container must not change.
+// state returns the state that a container must not change.
 func (w *hostile) state() string {
 	b := &strings.Builder{}
 	for _, at := range []struct {
@@ -290,7 +292,7 @@ func (w *hostile) state() string {
 	return b.String()
 }
 
-// effect sends a message and tells what came of it.
+// effect sends a message and returns its effects.
 func (w *hostile) effect(m message) string {
 	w.meet()
 	before := w.state()
@@ -333,12 +335,12 @@ func (w *hostile) effect(m message) string {
 	}
 	if withoutForged(before) != withoutForged(now) {
 		text += ", CHANGED routes, addresses or settings"
-		w.t.Logf("%s: was\n%s\nis\n%s", m.name, before, now)
+		w.t.Logf("%s: state before:\n%s\nafter:\n%s", m.name, before, now)
 	}
 	return strings.TrimRight(text, " ")
 }
 
-// messages are all that are tried.
+// messages returns all messages of the test.
 func (w *hostile) messages() []message {
 	all := net.HardwareAddr{255, 255, 255, 255, 255, 255}
 	multi := func(a netip.Addr) net.HardwareAddr {
@@ -421,7 +423,7 @@ func ip4(from, to netip.Addr, proto byte, body []byte) []byte {
 	return append(b, body...)
 }
 
-// ip6 is a packet of ICMPv6, with its checksum.
+// ip6 returns an ICMPv6 packet with its checksum.
 func ip6(from, to netip.Addr, hops byte, body []byte) []byte {
 	pseudo := append(append(append([]byte{}, from.AsSlice()...), to.AsSlice()...), 0, 0, byte(len(body)>>8), byte(len(body)), 0, 0, 0, 58)
 	body = append([]byte{}, body...)
@@ -441,7 +443,7 @@ func header6(from, to netip.Addr, proto, hops byte, body []byte) []byte {
 	return append(append(append(b, from.AsSlice()...), to.AsSlice()...), body...)
 }
 
-// sum is the checksum of the internet.
+// sum returns the Internet checksum.
 func sum(b []byte) (byte, byte) {
 	var s uint32
 	for i, v := range b {

@@ -18,14 +18,14 @@ var (
 	markSeed   = flag.Uint64("mark-seed", uint64(time.Now().UnixNano()), "seed of what TestChangedMarks changes")
 )
 
-// markedLink is a link that bears the mark of the agent.
+// markedLink is a link with a mark of the agent.
 type markedLink struct {
 	ns          *netlinktest.Namespace
 	place, name string
 	alias       string
 }
 
-// markedLinks are the interfaces that bear a mark, sorted by place and name.
+// markedLinks returns the links with a mark, sorted by place and name.
 func markedLinks(t *testing.T, h *host.Host) (all []markedLink) {
 	t.Helper()
 	places := h.Places()
@@ -41,7 +41,7 @@ func markedLinks(t *testing.T, h *host.Host) (all []markedLink) {
 	return all
 }
 
-// harm changes the mark of a link as others may, and says how.
+// harm changes the mark of a link as another process may, and returns a description.
 func (l markedLink) harm(t *testing.T, r *rand.Rand, others []markedLink) string {
 	t.Helper()
 	how := []string{"alias", []string{"blue pods", "", "plumb:elsewhere:interface/x", others[r.IntN(len(others))].alias}[r.IntN(4)]}
@@ -55,11 +55,11 @@ func (l markedLink) harm(t *testing.T, r *rand.Rand, others []markedLink) string
 }
 
 // TestChangedMarks changes, removes and copies the marks of links of containers and operators,
-// of every type, before, during and after restarts of the agent. Containers lose no packet,
-// nothing is made anew, the marks are restored, and links with copies stay as they are.
+// of several types, before, during and after restarts of the agent. Containers lose no packet, no
+// link is created again, the marks are restored, and a link with a copied mark stays unchanged.
 func TestChangedMarks(t *testing.T) {
 	t.Parallel()
-	h := host.New(t, host.Options{Parallel: true, NoEngine: true, Fast: true}) // pings are close together
+	h := host.New(t, host.Options{Parallel: true, NoEngine: true, Fast: true}) // pings are frequent
 	namespaces := map[string]*netlinktest.Namespace{}
 	for _, c := range []string{"c1", "c2", "site", "made"} {
 		namespaces[c] = h.Mount(c)
@@ -76,13 +76,13 @@ func TestChangedMarks(t *testing.T) {
 	h.AwaitSettled()
 	marks := markedLinks(t, h)
 	if len(marks) < 11 {
-		t.Fatalf("only %d links bear a mark", len(marks))
+		t.Fatalf("only %d links have a mark", len(marks))
 	}
 	t.Logf("seed %d", *markSeed)
 	r := rand.New(rand.NewPCG(*markSeed, 49))
 	h.Own.IP(t, "link add copy type bridge")
 	h.Own.Run(t, "ip", "link", "set", "dev", "copy", "alias", marks[r.IntN(len(marks))].alias)
-	t.Cleanup(func() { h.Own.IP(t, "link del dev copy") }) // nobody else does
+	t.Cleanup(func() { h.Own.IP(t, "link del dev copy") }) // the agent does not delete it
 	before := h.Exact()
 	pings := []func(){
 		host.PingEvery(t, "0.01", namespaces["c1"].Path, strings.TrimSuffix(second.IPs[0].Address, "/24")),

@@ -20,7 +20,7 @@ var (
 	staleSeed = flag.Uint64("stale-seed", uint64(time.Now().UnixNano()), "seed of TestStaleState")
 )
 
-// staleHost is a host on which pods come and go, and the ledgers that were copied meanwhile.
+// staleHost is a host on which pods are attached and detached, with copies of its ledgers.
 type staleHost struct {
 	*host.Host
 	t        *testing.T
@@ -44,9 +44,9 @@ func (s *staleHost) step() string {
 	return "ADD " + pod + " " + s.attached[pod].IPs[0].Address
 }
 
-// TestStaleState puts a torn copy of the ledgers, in which each file is of another moment, back
-// under live pods, or a ledger with zeroes at its end. The pods keep their addresses and lose no
-// packet, no pod that was detached comes back, no address is given twice, and each pod can be
+// TestStaleState restores an inconsistent copy of the ledgers while pods are attached: each file is
+// of a different time, or one ledger ends with zeroes. The pods keep their addresses and lose no
+// packet, no detached pod is attached again, no address is assigned twice, and each pod can be
 // detached.
 func TestStaleState(t *testing.T) {
 	t.Parallel()
@@ -124,20 +124,20 @@ func (s *staleHost) play(empty string) {
 	s.Launch()
 	s.awaitSynced()
 	if diff := host.Diff(before, s.Exact()); diff != "" {
-		t.Errorf("the start changed something:\n%s", diff)
+		t.Errorf("the start changed the host:\n%s", diff)
 	}
 	if len(s.attached) > 0 {
 		a := add(t, s.Host, "new", blue)
 		for pod, had := range s.attached {
 			if a.IPs[0].Address == had.IPs[0].Address {
-				t.Errorf("%s of %s is given twice", a.IPs[0].Address, pod)
+				t.Errorf("%s of %s is assigned twice", a.IPs[0].Address, pod)
 			}
 		}
 		if r := call(s.Host, "DEL", "new", blue); r.Code != 0 {
 			t.Errorf("DEL new: %s%s", r.Out, r.Err)
 		}
 		if diff := host.Diff(before, s.Exact()); diff != "" {
-			t.Errorf("another pod changed something:\n%s", diff)
+			t.Errorf("ADD and DEL of another pod changed the host:\n%s", diff)
 		}
 	}
 	for _, stop := range pings {
@@ -159,7 +159,7 @@ func (s *staleHost) play(empty string) {
 	s.Stop()
 }
 
-// awaitSynced waits until all sources but the ledger, which may never, have synced.
+// awaitSynced waits until all sources have synced, except the ledger, which may never sync.
 func (s *staleHost) awaitSynced() {
 	s.t.Helper()
 	s.Eventually("the sources have synced", func() error {
