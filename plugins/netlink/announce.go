@@ -80,6 +80,7 @@ type outlet struct {
 	router  bool // the host forwards IPv6 packets that arrive on the link
 	// port is the bridge port state of the link, or of its veth peer.
 	port    int
+	master  int
 	cable   bool // the link is a veth
 	end     int  // index of the veth peer
 	endNSID int32
@@ -257,6 +258,8 @@ func (o *outlet) parse(body []byte) {
 			ethernet = copy(o.mac[:], v) == len(o.mac) && len(v) == len(o.mac) && asU16(body[2:]) == unix.ARPHRD_ETHER
 		case unix.IFLA_LINK:
 			o.end = int(asU32(v))
+		case unix.IFLA_MASTER:
+			o.master = int(asU32(v))
 		case unix.IFLA_LINK_NETNSID:
 			o.endNSID, o.abroad = int32(asU32(v)), true
 		case unix.IFLA_LINKINFO:

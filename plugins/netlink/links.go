@@ -175,6 +175,9 @@ func (k *Kernel) setLink(n *namespace, index int, p kernel.LinkPatch) error {
 			return err
 		}
 	}
+	if p.Master != nil && *p.Master != 0 {
+		n.waitForPorts(index)
+	}
 	return nil
 }
 
@@ -191,9 +194,14 @@ func (k *Kernel) SetLinks(ns kernel.NS, changes []kernel.LinkChange) []error {
 func (k *Kernel) setLinks(n *namespace, changes []kernel.LinkChange, errs []error) {
 	ms, of := make([]*message, 0, len(changes)), make([]int, 0, len(changes)) // whose each message is
 	ask := func() {
+		var ports []int
 		for j, err := range n.doEach(ms, nil) {
-			errs[of[j]] = err
+			c := changes[of[j]]
+			if errs[of[j]] = err; err == nil && c.Patch.Master != nil && *c.Patch.Master != 0 {
+				ports = append(ports, c.Index)
+			}
 		}
+		n.waitForPorts(ports...)
 		ms, of = ms[:0], of[:0]
 	}
 	for i, c := range changes {
