@@ -2,6 +2,7 @@ package cni_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -39,6 +40,7 @@ type fakeHost struct {
 	mac           string                    // of every link
 	unreadable    error                     // why the networks cannot be read
 	routes        map[string][]kernel.Route // of namespaces, by path
+	flowsOf       []string                  // the addresses of which connections were deleted
 }
 
 var _ cni.Host = (*fakeHost)(nil)
@@ -85,7 +87,12 @@ func (h *fakeHost) Routes(path, _ string) ([]kernel.Route, error) {
 	return h.routes[path], nil
 }
 
-func (h *fakeHost) DeleteFlows(...netip.Addr) error { return nil }
+func (h *fakeHost) DeleteFlows(of ...netip.Addr) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.flowsOf = append(h.flowsOf, fmt.Sprint(of))
+	return nil
+}
 
 func (h *fakeHost) Listener(protocol string, at netip.AddrPort) string {
 	return h.listens[protocol+" "+at.String()]

@@ -543,3 +543,27 @@ func TestSameSetting(t *testing.T) {
 		}
 	})
 }
+
+// TestFlowsOfFormerOwners: tracked connections with the address of a container are deleted before it
+// uses the address and after it has ended, and not when an attachment is restored.
+func TestFlowsOfFormerOwners(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		deleted := func(want ...string) {
+			t.Helper()
+			n.host.mu.Lock()
+			defer n.host.mu.Unlock()
+			if !slices.Equal(n.host.flowsOf, want) {
+				t.Errorf("connections of %v were deleted, want %v", n.host.flowsOf, want)
+			}
+			n.host.flowsOf = nil
+		}
+		added(t, n, "c1")
+		deleted("[10.62.0.2]")
+		n.restart()
+		deleted()
+		if a := n.call(t.Context(), "DEL", "c1", "/run/netns/7", blue); a.Error != nil {
+			t.Fatal(a.Error)
+		}
+		deleted("[10.62.0.2]")
+	})
+}

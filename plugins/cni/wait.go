@@ -16,11 +16,15 @@ import (
 func (s *Service) wait(ctx context.Context, keys []scheduler.Key, check func() (waits string, err error)) error {
 	news, stop := s.events.follow(keys)
 	defer stop()
-	for {
+	for last := ""; ; {
 		waits, err := check()
-		if err != nil || waits == "" {
+		switch ended := context.Cause(ctx); {
+		case err != nil && last != "" && errors.Is(err, ended): // a check at the very end
+			return fmt.Errorf("%w, waiting for %s", ended, last)
+		case err != nil || waits == "":
 			return err
 		}
+		last = waits
 		select {
 		case <-news:
 		case <-ctx.Done():
@@ -29,28 +33,9 @@ func (s *Service) wait(ctx context.Context, keys []scheduler.Key, check func() (
 	}
 }
 
-// watchPath is how often an ADD checks the path of its namespace if it has no values there. Without
-// a value no key depends on the namespace, and the scheduler does not report its changes.
-const watchPath = time.Second
-
-// wakeEvery wakes the waiters of a key at an interval, until stop is called.
-func (s *Service) wakeEvery(interval time.Duration, k scheduler.Key) (stop func()) {
-	tick, done := time.NewTicker(interval), make(chan struct{})
-	go func() {
-		for {
-			select {
-			case <-tick.C:
-				s.events.tell(k)
-			case <-done:
-				return
-			}
-		}
-	}()
-	return func() {
-		tick.Stop()
-		close(done)
-	}
-}
+// checkPath is how often an ADD that waits checks the path of its namespace. Without a value no key
+// depends on the namespace, and the scheduler does not report its changes.
+const checkPath = time.Second
 
 // await waits until all values of an ADD are configured, and returns them. It returns an error if a
 // value cannot be configured, or if the container has gone.
@@ -59,11 +44,11 @@ func (s *Service) await(ctx context.Context, c Call, a addition) (wants []networ
 	if !a.limit.IsZero() {
 		defer time.AfterFunc(time.Until(a.limit), func() { s.events.tell(a.keys...) }).Stop()
 	}
-	if len(a.begin.Want) == 0 {
-		defer s.wakeEvery(watchPath, podKey(podOf(c)))()
-	}
+	again := time.AfterFunc(checkPath, func() { s.events.tell(a.keys...) })
+	defer again.Stop()
 	seen := false
 	err = s.wait(ctx, slices.Concat(a.keys, watched(c)), func() (waits string, err error) {
+		again.Reset(checkPath)
 		wants, waits, err = a.progress(ctx)
 		if err == nil && waits == "" {
 			return "", nil
