@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +18,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
 	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 )
 
 var (
@@ -126,27 +125,6 @@ var (
 	targets   = []uint16{7001, 7002, 7003}
 )
 
-// within opens sockets in a namespace.
-func within(t *testing.T, path string, open func() error) {
-	t.Helper()
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine
-		f, err := os.Open(path)
-		if err == nil {
-			err = unix.Setns(int(f.Fd()), unix.CLONE_NEWNET)
-			f.Close()
-		}
-		if err == nil {
-			err = open()
-		}
-		done <- err
-	}()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-}
-
 func newParty(t *testing.T, path string, at netip.Addr) *party {
 	p := &party{t: t, at: at, servers: map[uint16]net.PacketConn{}, clients: map[uint16][]net.PacketConn{}}
 	listen := func(port uint16) (net.PacketConn, error) {
@@ -156,7 +134,7 @@ func newParty(t *testing.T, path string, at netip.Addr) *party {
 		}
 		return c, err
 	}
-	within(t, path, func() (err error) {
+	if err := netlinktest.Inside(path, func() (err error) {
 		for _, port := range slices.Concat(published, targets, []uint16{bystander}) {
 			if p.servers[port], err = listen(port); err != nil {
 				return err
@@ -172,7 +150,9 @@ func newParty(t *testing.T, path string, at netip.Addr) *party {
 			}
 		}
 		return nil
-	})
+	}); err != nil {
+		t.Fatal(err)
+	}
 	for port, c := range p.servers {
 		go func() {
 			buf := make([]byte, 100)

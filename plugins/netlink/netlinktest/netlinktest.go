@@ -297,7 +297,7 @@ func (n *Namespace) Names(t testing.TB) []string {
 // Sysctl sets a value under /proc/sys/net.
 func (n *Namespace) Sysctl(t testing.TB, key, value string) {
 	t.Helper()
-	if err := inside(n.Path, Setting{key, value}.write); err != nil {
+	if err := Inside(n.Path, Setting{key, value}.write); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -189,10 +189,10 @@ func Inherit(t testing.TB, path string) {
 	}
 }
 
-func (p Profile) applyAt(path string) error { return inside(path, p.Apply) }
+func (p Profile) applyAt(path string) error { return Inside(path, p.Apply) }
 
-// inside does work on a thread in a namespace.
-func inside(path string, work func() error) error {
+// Inside runs work on a thread in the namespace at a path.
+func Inside(path string, work func() error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err

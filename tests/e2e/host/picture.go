@@ -210,6 +210,9 @@ func (o *object) UnmarshalJSON(text []byte) error {
 	return err
 }
 
+// namespaceEnded matches what nsenter prints if the file is no longer one of a namespace.
+var namespaceEnded = regexp.MustCompile(`^nsenter: (reassociate to namespace|cannot open)`)
+
 // ip runs ip(8) in a namespace. It prints nothing in one that is being removed.
 func ip(t testing.TB, ns *netlinktest.Namespace, stdin string, args ...string) []byte {
 	t.Helper()
@@ -221,7 +224,7 @@ func ip(t testing.TB, ns *netlinktest.Namespace, stdin string, args ...string) [
 		if strings.Contains(story.String(), "interrupted") {
 			continue
 		}
-		if err != nil && strings.HasPrefix(story.String(), "nsenter: ") {
+		if err != nil && namespaceEnded.MatchString(story.String()) {
 			return nil
 		}
 		if err != nil {
