@@ -6,8 +6,8 @@ import "net/netip"
 // MAC for minutes, and would otherwise send to the previous one.
 type Announcements interface {
 	// Announce sends one announcement for each address and returns one error for each:
-	//   - ErrDown while no frame can leave, because the link has no carrier or its bridge port,
-	//     or that of its veth peer, does not forward yet;
+	//   - ErrDown while no frame can leave, because the link has no carrier, or because the
+	//     bridge port of the link or of its veth peer is not in the state forwarding;
 	//   - ErrNotExist if the link does not exist, or the host does not accept packets to an
 	//     IPv6 address;
 	//   - ErrUnsupported if the network of the link does not resolve MACs.

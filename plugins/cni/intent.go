@@ -48,8 +48,8 @@ func (s *Service) byIntent(c Call) addition {
 	return a
 }
 
-// refusedIntent refuses settings that operators put into the intent instead, and those that need a
-// pool if the network has none.
+// refusedIntent refuses settings that belong into the intent, and, in a network without a pool,
+// settings that require one.
 func refusedIntent(call Call) *spec.Error {
 	c := call.Network
 	rt, wrong := call.runtime()
