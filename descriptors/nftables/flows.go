@@ -30,7 +30,6 @@ type translation struct {
 	// target is set for a port; source is set for a masquerade, with its excluded destinations.
 	target   netip.AddrPort
 	source   netip.Prefix
-	leftOut  string
 	excluded []netip.Prefix
 	// whole is set if the rule has no other conditions. Otherwise it is unknown which of the
 	// untranslated connections the rule would translate.
@@ -78,8 +77,8 @@ func translationOf(rule string) (tr translation, ok bool) {
 	}
 	if m := maskRule.FindStringSubmatch(rule); m != nil {
 		source, err := prefixOf(m[1])
-		tr.source, tr.leftOut, tr.whole = source, cmp.Or(m[2], m[3]), true
-		for text := range strings.SplitSeq(tr.leftOut, ",") {
+		tr.source, tr.whole = source, true
+		for text := range strings.SplitSeq(cmp.Or(m[2], m[3]), ",") {
 			if text = strings.TrimSpace(text); text == "" {
 				continue
 			}
@@ -111,7 +110,7 @@ func prefixOf(text string) (netip.Prefix, error) {
 // same reports whether both rules translate the same connections in the same way.
 func (tr translation) same(o translation) bool {
 	return tr.hook == o.hook && tr.protocol == o.protocol && tr.port == o.port && tr.at == o.at && tr.local == o.local &&
-		tr.target == o.target && tr.source == o.source && tr.leftOut == o.leftOut && tr.whole == o.whole
+		tr.target == o.target && tr.source == o.source && slices.Equal(tr.excluded, o.excluded) && tr.whole == o.whole
 }
 
 // concerns reports whether the rule applies to a connection. own are the addresses of the
