@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -97,6 +98,7 @@ func newHostile(t *testing.T, config string) *hostile {
 			t.Fatalf("ADD %s: exit %d\n%s%s", c, r.Code, r.Out, r.Err)
 		}
 	}
+	w.awaitAnnouncements()
 	link := func(ns *netlinktest.Namespace, name string) net.HardwareAddr {
 		hw, err := net.ParseMAC(ns.Show(t, name)["address"].(string))
 		if err != nil {
@@ -131,6 +133,29 @@ func newHostile(t *testing.T, config string) *hostile {
 	w.meet()
 	return w
 }
+
+// awaitAnnouncements waits until the addresses have been announced for the last time: a repetition
+// corrects a forged neighbor entry. The longest pause between two of them is two seconds.
+func (w *hostile) awaitAnnouncements() {
+	w.t.Helper()
+	var sent string
+	var since time.Time
+	w.h.Eventually("no address is announced any more", func() error {
+		page, err := w.h.HTTP("/metrics")
+		if err != nil {
+			return err
+		}
+		if now := sentAnnouncements.FindString(page); now != sent || since.IsZero() {
+			sent, since = now, time.Now()
+		}
+		if time.Since(since) < 2500*time.Millisecond {
+			return fmt.Errorf("%s lately", sent)
+		}
+		return nil
+	})
+}
+
+var sentAnnouncements = regexp.MustCompile(`(?m)^plumb_announcements_sent_total .*$`)
 
 // meet refreshes the neighbor entries of the host and the neighbor, so that there are entries to
 // forge.
