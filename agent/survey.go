@@ -46,10 +46,10 @@ func (h *host) survey(c Config, found map[string]ledger.Found, log *slog.Logger)
 	for _, held := range h.store.Held() {
 		taken = append(taken, ipam.Taken{Claim: held.Claim, Addr: held.Addr, Sure: lost})
 	}
-	taken = append(taken, h.recordedAddresses()...)
 	if lost {
-		taken = append(taken, h.markedAddresses()...)
+		taken = append(taken, h.markedAddresses()...) // before the records, which may be older than the links
 	}
+	taken = append(taken, h.recordedAddresses()...)
 	if n := h.book.Found(taken); n > 0 {
 		log.Warn("the ledger of addresses lacks some that are in use; nobody else is given them", "addresses", n)
 	}
@@ -194,7 +194,7 @@ func (h *host) markedAddresses() (list []ipam.Taken) {
 			if a.Kernel {
 				continue
 			}
-			t := ipam.Taken{Addr: a.Prefix.Addr()}
+			t := ipam.Taken{Addr: a.Prefix.Addr(), OnLink: true}
 			if claim, inside := cni.LinkOf(l.key, n); inside {
 				if p, uses := h.book.Prefix(claim); !uses || p.Addr() == t.Addr {
 					t.Claim = claim // else the book is wrong about one of them

@@ -197,6 +197,32 @@ func TestFoundContradicts(t *testing.T) {
 	}
 }
 
+// TestFoundOnLink: an interface has another address than the one that a stale record names with
+// the same claim. Whichever of the two is found first, the address of the interface is given to
+// nobody else.
+func TestFoundOnLink(t *testing.T) {
+	onLink := ipam.Taken{Claim: "web", Addr: netip.MustParseAddr("10.0.0.2"), OnLink: true}
+	recorded := ipam.Taken{Claim: "web", Addr: netip.MustParseAddr("10.0.0.3")}
+	for _, c := range []struct {
+		found []ipam.Taken
+		web   string
+	}{
+		{[]ipam.Taken{onLink, recorded}, "10.0.0.2/29"},
+		{[]ipam.Taken{recorded, onLink}, "10.0.0.3/29"},
+	} {
+		b := open(t, &kernel.MemLedger{})
+		b.Found(c.found)
+		_, err := ipam.Pools(b).Create(t.Context(), "ippool/blue", &models.IPPool{Network: "10.0.0.0/29", Gateway: "10.0.0.1"})
+		must(t, err)
+		if h, err := ipam.Claims(b).Create(t.Context(), "ipclaim/web", &models.IPClaim{Pool: "blue"}); err != nil || h.Address.String() != c.web {
+			t.Errorf("%v: web has %v, %v, want %s", c.found, h.Address, err, c.web)
+		}
+		if h, err := ipam.Claims(b).Create(t.Context(), "ipclaim/new", &models.IPClaim{Pool: "blue"}); err != nil || h.Address.Addr() == onLink.Addr {
+			t.Errorf("%v: new has %v, %v", c.found, h.Address, err)
+		}
+	}
+}
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

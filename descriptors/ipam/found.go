@@ -18,6 +18,9 @@ type Taken struct {
 	// Sure: the object that uses the claim exists and has the address. It counts even if the
 	// ledger says otherwise, which may be older than the object.
 	Sure bool
+	// OnLink: an interface has the address, but Claim may be wrong. The address counts as in use
+	// even if the claim has another one.
+	OnLink bool
 }
 
 // foundClaim stands for the claim of an address of which nobody knows whose it is.
@@ -75,9 +78,11 @@ func (b *Book) expunge(claim string) {
 	}
 }
 
-// knows reports whether the book has the claim, or the address, or another that was found.
+// knows reports whether the book, or an earlier one of the list, has the address. It also reports
+// true if one of them has the claim with another address, unless an interface has this one too.
 func (b *Book) knows(t Taken) bool {
-	if _, uses := b.where[t.Claim]; uses && t.Claim != "" {
+	sameClaim := func(claim string) bool { return claim == t.Claim && claim != "" && !t.OnLink }
+	if _, uses := b.where[t.Claim]; uses && sameClaim(t.Claim) {
 		return true
 	}
 	for _, p := range b.pools {
@@ -86,7 +91,7 @@ func (b *Book) knows(t Taken) bool {
 		}
 	}
 	for _, f := range b.awaits {
-		if f.Addr == t.Addr || f.Claim == t.Claim && t.Claim != "" {
+		if f.Addr == t.Addr || sameClaim(f.Claim) {
 			return true
 		}
 	}

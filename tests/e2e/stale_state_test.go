@@ -30,9 +30,8 @@ type staleHost struct {
 	copies   map[string][]byte
 }
 
-// step attaches or detaches a pod.
-func (s *staleHost) step() string {
-	pod := fmt.Sprint("c", s.r.IntN(len(s.spaces)))
+// toggle attaches or detaches a pod.
+func (s *staleHost) toggle(pod string) string {
 	if _, is := s.attached[pod]; is {
 		if r := call(s.Host, "DEL", pod, blue); r.Code != 0 {
 			s.t.Errorf("DEL %s: %s%s", pod, r.Out, r.Err)
@@ -71,6 +70,28 @@ func TestStaleState(t *testing.T) {
 	}
 }
 
+// TestStaleObjects restores empty ledgers of addresses and attachments, and a ledger of objects in
+// which the attached pod has the address of an earlier attachment. The address of its link is
+// assigned to no other pod.
+func TestStaleObjects(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{Parallel: true, NoEngine: true})
+	s := &staleHost{Host: h, t: t, spaces: map[string]*netlinktest.Namespace{"c1": h.Mount("c1"), "c2": h.Mount("c2")}, attached: map[string]attached{}, copies: map[string][]byte{}}
+	h.Mount("new")
+	empty := h.Exact()
+	h.Start()
+	s.toggle("c2")
+	s.toggle("c1")
+	s.toggle("c2")
+	s.copyOf("ledger")
+	s.toggle("c1")
+	s.copyOf("ipam/ledger")
+	s.copyOf("cni/ledger")
+	s.toggle("c1")
+	h.Stop()
+	s.restore(empty)
+}
+
 func (s *staleHost) play(empty string) {
 	t := s.t
 	s.Start()
@@ -82,15 +103,10 @@ func (s *staleHost) play(empty string) {
 		}
 	}()
 	for range steps {
-		log = append(log, s.step())
+		log = append(log, s.toggle(fmt.Sprint("c", s.r.IntN(len(s.spaces)))))
 		for _, file := range stateFiles {
 			if s.r.IntN(3) == 0 {
-				text, err := os.ReadFile(filepath.Join(s.StateDir(), file))
-				if err != nil {
-					t.Fatal(err)
-				}
-				s.copies[file] = text
-				log = append(log, "copy "+file)
+				log = append(log, s.copyOf(file))
 			}
 		}
 	}
@@ -100,7 +116,6 @@ func (s *staleHost) play(empty string) {
 	} else {
 		s.Stop()
 	}
-	before := s.Exact()
 	if s.r.IntN(4) == 0 {
 		file := stateFiles[s.r.IntN(len(stateFiles))]
 		text, err := os.ReadFile(filepath.Join(s.StateDir(), file))
@@ -112,6 +127,25 @@ func (s *staleHost) play(empty string) {
 		s.copies = map[string][]byte{file: text}
 		log = append(log, fmt.Sprintf("%s is zero from byte %d of %d", file, n, len(text)))
 	}
+	s.restore(empty)
+}
+
+// copyOf reads a state file, to be restored later.
+func (s *staleHost) copyOf(file string) string {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.StateDir(), file))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.copies[file] = text
+	return "copy " + file
+}
+
+// restore writes the copies back while the agent is stopped, starts it, and checks that nothing is
+// lost. At the end all pods are detached and the agent is stopped.
+func (s *staleHost) restore(empty string) {
+	t := s.t
+	before := s.Exact()
 	for file, text := range s.copies {
 		if err := os.WriteFile(filepath.Join(s.StateDir(), file), text, 0o600); err != nil {
 			t.Fatal(err)
