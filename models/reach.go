@@ -41,7 +41,8 @@ type Reach struct {
 	// proxies that are in the agent's own namespace or are socket files, as for path.Match.
 	// What is forwarded to the loopback begins with "forward:loopback:" instead, to an address
 	// of the link with "forward:linklocal:", and a name without a file with "listen:abstract:"
-	// or "forward:abstract:". The same ends are those of nat rules.
+	// or "forward:abstract:". The same words are for what nat rules write into packets; what
+	// they compute for each packet is "forward:computed".
 	Proxies []string
 
 	// IsHost reports whether a file is the network namespace of the host or of the
@@ -104,6 +105,8 @@ func (r Reach) Check(key string, msg proto.Message) error {
 			c.hooks(v)
 			c.targets(v)
 		}
+	case *IPPool:
+		c.pool(v)
 	case *Proxy:
 		c.proxyEnd("listen", v.GetListen().EffectiveProtocol(), v.GetListen().EffectiveAddress(), v.GetListen().GetNamespace())
 		c.proxyEnd("forward", v.ForwardProtocol(), v.GetForward().EffectiveAddress(), v.GetForward().GetNamespace())
@@ -323,5 +326,5 @@ func InReach(list []string, s string) bool {
 // ProxiesInside is what [Reach.Proxies] is where the agent looks after a namespace that is
 // not the host's: all that is in it, and of files as ever.
 func ProxiesInside() []string {
-	return append(slices.Clone(defaultProxies), "forward:loopback:*", "forward:linklocal:*", "listen:abstract:*", "forward:abstract:*")
+	return append(slices.Clone(defaultProxies), "forward:loopback:*", "forward:linklocal:*", "forward:computed", "listen:abstract:*", "forward:abstract:*")
 }

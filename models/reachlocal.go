@@ -3,73 +3,96 @@ package models
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
+	"slices"
 	"strings"
 )
 
-// localClass returns the class of an address at which something answers that trusts whoever
-// is on the host: "loopback" for the loopback and for unspecified addresses, which lead to
-// it, "linklocal" for addresses of a link, where metadata services of clouds are; "" for all
-// others.
-func localClass(a netip.Addr) string {
-	switch a = a.Unmap(); {
-	case a.IsLoopback(), a.IsUnspecified(), a.Is4() && a.As4()[0] == 0:
-		return "loopback"
-	case a.IsLinkLocalUnicast(), a.WithZone("") == awsMetadata:
-		return "linklocal"
-	}
-	return ""
+// localAddresses are addresses at which something answers that trusts whoever is on the host, by
+// class: "loopback" with the unspecified addresses, which lead to it, and "linklocal" for addresses
+// of a link, where metadata services of clouds are.
+var localAddresses = []struct {
+	class string
+	in    netip.Prefix
+}{
+	{"loopback", netip.MustParsePrefix("127.0.0.0/8")},
+	{"loopback", netip.MustParsePrefix("0.0.0.0/8")},
+	{"loopback", netip.MustParsePrefix("::/127")},
+	{"linklocal", netip.MustParsePrefix("169.254.0.0/16")},
+	{"linklocal", netip.MustParsePrefix("fe80::/10")},
+	{"linklocal", netip.MustParsePrefix("fd00:ec2::254/128")},
 }
 
-// awsMetadata is a metadata service beside those of link-local addresses.
-var awsMetadata = netip.MustParseAddr("fd00:ec2::254")
+// localClasses returns the classes of the addresses of a range; none for the zero range.
+func localClasses(r addrRange) (classes []string) {
+	for _, l := range localAddresses {
+		first, last := l.in.Addr(), lastOf(l.in)
+		if r.from.BitLen() == first.BitLen() && !r.to.Less(first) && !last.Less(r.from) {
+			classes = append(classes, l.class)
+		}
+	}
+	return slices.Compact(classes)
+}
 
-var (
-	// rewrites is what in a rule gives packets another destination; what follows is where.
-	rewrites = regexp.MustCompile(`\b(?:dnat(?: +ip6?)? +to|tproxy(?: +ip6?)? +to|dup +to|fwd(?: +ip6?)? +to|daddr +set)\b(.*)`)
-	// target may be an address in there.
-	target = regexp.MustCompile(`[0-9a-fA-F:.xX]*[0-9a-fA-F:]`)
-)
+// localClass returns the class of one address, "" for all that are not local.
+func localClass(a netip.Addr) string {
+	a = a.Unmap().WithZone("")
+	return strings.Join(localClasses(addrRange{a, a}), "")
+}
 
-// targets checks where nat rules of the agent's own namespace lead, as proxyEnd checks proxies.
+// targets checks what the rules of the agent's own namespace write into packets, as proxyEnd checks
+// the ends of proxies.
 func (c *reachCheck) targets(v *Nftables) {
+	var addressMaps []string
+	for i, m := range v.Maps {
+		types := strings.Split(m.Data, " . ")
+		if !slices.ContainsFunc(types, isAddressType) {
+			continue
+		}
+		addressMaps = append(addressMaps, m.Name)
+		for j, e := range m.Elements {
+			tokens := nftTokens(e)
+			to, ok := joined(tokens[slices.Index(tokens, ":")+1:], types)
+			c.target(fmt.Sprintf("maps[%d].elements[%d]", i, j), rewritten{to: to, computed: !ok})
+		}
+	}
 	for i, chain := range v.Chains {
 		for j, r := range chain.Rules {
-			if m := rewrites.FindStringSubmatch(r); m != nil {
-				c.target(fmt.Sprintf("chains[%d].rules[%d]", i, j), m[1])
+			for _, w := range rewrites(r, v.EffectiveFamily(), addressMaps) {
+				c.target(fmt.Sprintf("chains[%d].rules[%d]", i, j), w)
 			}
 		}
 	}
-	for i, m := range v.Maps {
-		if !strings.Contains(m.Data, "_addr") {
-			continue
-		}
-		for j, e := range m.Elements {
-			_, to, _ := strings.Cut(e, " : ")
-			c.target(fmt.Sprintf("maps[%d].elements[%d]", i, j), to)
-		}
-	}
 }
 
-func (c *reachCheck) target(field, text string) {
+func (c *reachCheck) target(field string, w rewritten) {
 	allowed := orList(c.Proxies, defaultProxies)
-	for _, word := range target.FindAllString(text, -1) {
-		a, isAddress := address(word)
-		switch class := localClass(a); {
-		case !isAddress && strings.ContainsAny(word, ".xX"):
-			c.found.add(field, "%s is no address as it is commonly written; write four numbers with dots between", word)
-		case isAddress && class != "" && !InReach(allowed, "forward:"+class+":"+a.String()):
-			c.refuse(field, "no rule may lead packets to "+word+" of the agent's own namespace", "proxy", allowed, "forward:"+class+":"+a.String())
+	if end := "forward:computed"; w.computed && !InReach(allowed, end) {
+		c.refuse(field, "a rule of the agent's own namespace may write into packets only an address, a range such as 10.0.0.1-10.0.0.9, or a map { KEY : ADDRESS } with blanks around the colon", "proxy", allowed, end)
+	}
+	if end := "forward:loopback:" + w.device; w.device == "lo" && !InReach(allowed, end) {
+		c.refuse(field, "no rule may send packets through lo of the agent's own namespace", "proxy", allowed, end)
+	}
+	for _, r := range w.to {
+		for _, class := range localClasses(r) {
+			end := "forward:" + class + ":" + r.String()
+			switch {
+			case InReach(allowed, end):
+			case !w.source:
+				c.refuse(field, "no rule may lead packets to "+r.String()+" of the agent's own namespace", "proxy", allowed, end)
+			case class == "loopback":
+				c.refuse(field, "no rule may give packets the source "+r.String()+" in the agent's own namespace, where it stands for the host itself", "proxy", allowed, end)
+			}
 		}
 	}
 }
 
-// address reads an address, which a port may follow.
-func address(word string) (netip.Addr, bool) {
-	if a, err := netip.ParseAddr(word); err == nil {
-		return a.Unmap(), true
+// pool checks the addresses that claims of a pool get: a rule can name a claim instead of an address.
+func (c *reachCheck) pool(v *IPPool) {
+	allowed := orList(c.Proxies, defaultProxies)
+	r, ok := addresses(v.Network)
+	for _, class := range localClasses(r) {
+		if end := "forward:" + class + ":" + r.String(); ok && !InReach(allowed, end) {
+			c.refuse("network", "rules may name the claims of a pool, and may not lead packets to "+r.String()+" of the agent's own namespace", "proxy", allowed, end)
+		}
 	}
-	host, _, _ := strings.Cut(word, ":")
-	a, err := netip.ParseAddr(host)
-	return a, err == nil
 }

@@ -61,11 +61,6 @@ func TestReachOfLocalServices(t *testing.T) {
 			}
 		}
 	}
-	for _, odd := range []string{"127.1", "0x7f000001", "0x7f.1", "127.0.1"} {
-		if err := check(models.Reach{}, "nftables/a", fmt.Sprintf(forms[1].value, odd)); err == nil || !strings.Contains(err.Error(), "is no address as it is commonly written") {
-			t.Errorf("%s: %v", odd, err)
-		}
-	}
 	for key, refused := range map[string]bool{"net.ipv4.conf.all.route_localnet": true, "net/ipv4/conf/eth0/route_localnet": true, "net.ipv4.conf.all.forwarding": false} {
 		value := fmt.Sprintf(`{"key":%q,"value":"1"}`, key)
 		if err := check(models.Reach{}, "sysctl/a", value); (err != nil) != refused {
@@ -78,5 +73,88 @@ func TestReachOfLocalServices(t *testing.T) {
 	// What only matches an address is free.
 	if err := check(models.Reach{}, "nftables/a", `{"chains":[{"name":"a","type":"nat","hook":"prerouting","rules":["ip daddr 127.0.0.1 dnat to 10.0.0.1","ip saddr 169.254.0.0/16 drop"]}]}`); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestReachOfRules: what a rule writes into packets is an address, a range or a map to addresses.
+// Everything else may be any address and needs the policy. descriptors/nftables compares with nft.
+func TestReachOfRules(t *testing.T) {
+	for rule, want := range map[string]string{ // "" is allowed
+		`tcp dport 80 dnat to 10.0.0.1:8080`:                                   "",
+		`tcp dport 80 dnat ip to 10.0.0.1`:                                     "",
+		`dnat ip6 to [fd00::1]:80`:                                             "",
+		`dnat to :8080`:                                                        "",
+		`dnat to 10.0.0.1-10.0.0.9 random`:                                     "",
+		`dnat to <claim:web>`:                                                  "",
+		`dnat to <claim:web>:80`:                                               "",
+		`dnat to numgen inc mod 2 map { 0 : 10.0.0.1, 1 : 10.0.0.2 }`:          "",
+		`dnat to tcp dport map @backends`:                                      "",
+		`dnat ip to ip saddr . tcp dport map { 10.0.0.1 . 80 : 10.0.0.2 . 8 }`: "",
+		`dnat ip prefix to ip daddr map { 10.0.0.0/24 : 10.0.1.0/24 }`:         "",
+		`tcp dport 80 redirect to :8080`:                                       "",
+		`snat to 10.0.0.1`:                                                     "",
+		`snat to 169.254.1.1`:                                                  "",
+		`ip saddr 127.0.0.1 drop`:                                              "",
+		`ip daddr set 10.0.0.1 counter accept`:                                 "",
+		`ether daddr set aa:bb:cc:00:00:01`:                                    "",
+		`meta mark set ct mark`:                                                "",
+		`tcp option maxseg size set rt mtu`:                                    "",
+		`ct status dnat accept`:                                                "",
+		`ct status { dnat, snat } ip saddr 10.0.0.1 accept`:                    "",
+		`ct status & dnat == dnat counter`:                                     "",
+		`log prefix "dnat to 127.0.0.1 "`:                                      "",
+		`ip saddr @set drop`:                                                   "",
+		`update @seen { ip saddr : jump c }`:                                   "",
+
+		`snat to 127.0.0.1`:                              "forward:loopback:127.0.0.1",
+		`ip saddr set 127.0.0.7`:                         "forward:loopback:127.0.0.7",
+		`dnat to 126.0.0.0/7`:                            "forward:loopback:126.0.0.0-127.255.255.255",
+		`dnat to 169.0.0.1-170.0.0.1`:                    "forward:linklocal:169.0.0.1-170.0.0.1",
+		"dnat\tto\t127.0.0.1":                            "forward:loopback:127.0.0.1",
+		`dnat 127.0.0.1`:                                 "forward:loopback:127.0.0.1",
+		`dnat to "127.0.0.1"`:                            "forward:loopback:127.0.0.1",
+		`meta mark set ct status dnat to 127.0.0.1`:      "forward:loopback:127.0.0.1",
+		`ip daddr set 10.0.0.1 ip saddr set 127.0.0.1`:   "forward:loopback:127.0.0.1",
+		`dnat to ip saddr map { 10.0.0.1: 127.0.0.1 }`:   "forward:loopback:127.0.0.1",
+		`update @targets { ip saddr : 127.0.0.1 }`:       "forward:loopback:127.0.0.1",
+		`fwd to "lo"`:                                    "forward:loopback:lo",
+		`dnat to ip saddr map {10.0.0.1:127.0.0.1}`:      "forward:computed",
+		`dnat to(127.0.0.1)`:                             "forward:computed",
+		`dnat to 127.1`:                                  "forward:computed",
+		`dnat to 0x7f000001`:                             "forward:computed",
+		`dnat to 2130706433`:                             "forward:computed",
+		`dnat to tcp dport map { 80 : 2130706433 }`:      "forward:computed",
+		`dnat to 10.0.0.1 | 117.0.0.0`:                   "forward:computed",
+		`dnat to ip saddr`:                               "forward:computed",
+		`dnat to jhash ip saddr mod 2 offset 2130706432`: "forward:computed",
+		`ip daddr set ip saddr ip saddr set tcp dport map { 80 : 10.0.0.1 }`: "forward:computed",
+		`@nh,128,32 set 0x7f000001`:               "forward:computed",
+		`@ nh , 128 , 32 set 2130706433`:          "forward:computed",
+		`update @targets { ip saddr : ip daddr }`: "forward:computed",
+	} {
+		value := &models.Nftables{
+			Chains: []*models.Chain{{Name: "c", Rules: []string{rule}}},
+			Maps:   []*models.NamedMap{{Name: "targets", Type: "ipv4_addr", Data: "ipv4_addr"}, {Name: "seen", Type: "ipv4_addr", Data: "verdict"}},
+		}
+		switch err := (models.Reach{}).Check("nftables/a", value); {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", rule, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), "proxy="+want+`"`)):
+			t.Errorf("%s: %v, want proxy=%s", rule, err, want)
+		}
+		if err := (models.Reach{Proxies: models.ProxiesInside()}).Check("nftables/a", value); err != nil {
+			t.Errorf("%s in a namespace that is not the host's: %v", rule, err)
+		}
+	}
+	for element, want := range map[string]string{`80 : 10.0.0.1 . 80`: "", `80: 127.0.0.1 . 80`: "forward:loopback:127.0.0.1", `80:127.0.0.1 . 80`: "forward:computed", `80 : 2130706433 . 80`: "forward:computed"} {
+		value := &models.Nftables{Maps: []*models.NamedMap{{Name: "m", Type: "inet_service", Data: "ipv4_addr . inet_service", Elements: []string{element}}}}
+		if err := (models.Reach{}).Check("nftables/a", value); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), "proxy="+want+`"`) {
+			t.Errorf("%s: %v, want proxy=%s", element, err, want)
+		}
+	}
+	for network, want := range map[string]string{"10.0.0.0/8": "", "169.254.0.0/16": "forward:linklocal:169.254.0.0-169.254.255.255", "127.0.0.0/24": "forward:loopback:127.0.0.0-127.0.0.255"} {
+		if err := (models.Reach{}).Check("ippool/a", &models.IPPool{Network: network}); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), "proxy="+want+`"`) {
+			t.Errorf("%s: %v, want proxy=%s", network, err, want)
+		}
 	}
 }
