@@ -170,6 +170,10 @@ func TestCertificates(t *testing.T) {
 		{accesstest.Cert{Name: "amy", Roles: []string{"staff", "plumb:viewer", "plumb:admin"}}, "amy (admin, certificate, 127.0.0.1)"},
 		{accesstest.Cert{Name: "amy", Roles: []string{"plumb:boss", "operator"}}, "refused: the certificate of amy gives no role: its organization (O) must be plumb:viewer, plumb:operator or plumb:admin"},
 		{accesstest.Cert{Roles: []string{"plumb:admin"}}, "refused: the certificate has no common name (CN)"},
+		{accesstest.Cert{Name: strings.Repeat("ä", 64), Roles: []string{"plumb:viewer"}}, "ä (viewer, certificate"},
+		{accesstest.Cert{Name: strings.Repeat("a", 65), Roles: []string{"plumb:admin"}}, "refused: the common name (CN) of the certificate must have 1 to 64 printable characters"},
+		{accesstest.Cert{Name: "amy\nlevel=INFO by=root", Roles: []string{"plumb:admin"}}, "refused: the common name (CN)"},
+		{accesstest.Cert{Name: "amy\u202e", Roles: []string{"plumb:admin"}}, "refused: the common name (CN)"},
 		{accesstest.Cert{Name: "amy", Roles: []string{"plumb:admin"}, Ends: time.Now().Add(-time.Hour)}, "expired certificate"},
 	} {
 		tc.cert.Client = true
