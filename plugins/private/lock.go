@@ -43,6 +43,9 @@ type Lock struct{ file *os.File }
 // a pipe, or a file of somebody else.
 func Take(path string) (*Lock, error) {
 	f, err := openOwn(path, os.O_CREATE|os.O_RDWR)
+	if errors.Is(err, syscall.EROFS) { // a lock needs no writing
+		f, err = openOwn(path, os.O_RDONLY)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
@@ -56,7 +59,7 @@ func Take(path string) (*Lock, error) {
 		defer f.Close()
 		return nil, &Held{Path: path, PID: holder(f)}
 	}
-	if err == nil { // on a full disk it has no name
+	if err == nil { // a disk that is full or read-only does not have the process
 		_ = f.Truncate(0)
 		_, _ = f.WriteAt(fmt.Appendf(nil, "%d", os.Getpid()), 0)
 	}

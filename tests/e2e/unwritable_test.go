@@ -12,10 +12,37 @@ import (
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
 
-// TestFullDisk: while the state directory cannot be written containers can be removed;
-// DEL and status say what is wrong, nothing new is begun. What was removed is not made
-// again by the next start, and once there is room all is well.
-func TestFullDisk(t *testing.T) {
+// TestUnwritableState: while the disk of the state directory is full, or its file system is mounted
+// read-only, containers can be detached. DEL and status name the error, and nothing new is made. The
+// next start does not attach a detached container again. Once the directory is writable, everything
+// works.
+func TestUnwritableState(t *testing.T) {
+	t.Parallel()
+	remount := func(t *testing.T, dir string, flags uintptr) {
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|flags, "size=1m"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name, says string
+		spoil      func(t *testing.T, h *host.Host) (mend func() error)
+	}{
+		{"full", "no space left on device", func(t *testing.T, h *host.Host) func() error {
+			ballast := fill(t, h.StateDir())
+			return func() error { return os.Remove(ballast) }
+		}},
+		{"read-only", "read-only file system", func(t *testing.T, h *host.Host) func() error {
+			h.Stop() // which has files open for writing
+			remount(t, h.StateDir(), syscall.MS_RDONLY)
+			h.Launch()
+			return func() error { remount(t, h.StateDir(), 0); return nil }
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { unwritable(t, c.says, c.spoil) })
+	}
+}
+
+func unwritable(t *testing.T, says string, spoil func(*testing.T, *host.Host) (mend func() error)) {
 	t.Parallel()
 	h := host.New(t, host.Options{Parallel: true, NoEngine: true, Etcd: etcdtest.Start(t).URL()})
 	for _, c := range []string{"c1", "c2", "c3"} {
@@ -32,18 +59,18 @@ func TestFullDisk(t *testing.T) {
 	h.Start()
 	add(t, h, "c1", blue)
 	add(t, h, "c2", blue)
-	ballast := fill(t, h.StateDir())
+	mend := spoil(t, h)
 
-	if r := call(h, "ADD", "c3", blue); r.Code == 0 || !strings.Contains(r.Out, "no space left on device") {
+	if r := call(h, "ADD", "c3", blue); r.Code == 0 || !strings.Contains(r.Out, says) {
 		t.Errorf("ADD: exit %d\n%s%s", r.Code, r.Out, r.Err)
 	}
-	if r := call(h, "DEL", "c1", blue); r.Code != 0 || !strings.Contains(r.Err, "no space left on device") {
+	if r := call(h, "DEL", "c1", blue); r.Code != 0 || !strings.Contains(r.Err, says) {
 		t.Errorf("DEL: exit %d\n%s%s", r.Code, r.Out, r.Err)
 	}
 	if names := h.Named("c1").Names(t); len(names) > 0 {
 		t.Errorf("left in c1: %v", names)
 	}
-	if out := h.Ctl("status").Out; !strings.Contains(out, "not ready") || !strings.Contains(out, "no space left on device") {
+	if out := h.Ctl("status").Out; !strings.Contains(out, "not ready") || !strings.Contains(out, says) {
 		t.Errorf("status:\n%s", out)
 	}
 
@@ -51,7 +78,7 @@ func TestFullDisk(t *testing.T) {
 	h.Stop()
 	h.Launch()
 	h.Eventually("it says that it cannot write", func() error {
-		if out := h.Ctl("status").Out; !strings.Contains(out, "no space left on device") {
+		if out := h.Ctl("status").Out; !strings.Contains(out, says) {
 			return fmt.Errorf("%s", out)
 		}
 		return nil
@@ -66,7 +93,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("DEL: exit %d\n%s%s", r.Code, r.Out, r.Err)
 	}
 
-	if err := os.Remove(ballast); err != nil {
+	if err := mend(); err != nil {
 		t.Fatal(err)
 	}
 	add(t, h, "c3", blue)
