@@ -122,6 +122,7 @@ soak: ## containers and pods come and go for long, with faults, kills and restar
 	$(GO) test -count=1 -timeout 60m -v -run '^TestClientsFollowPorts$$' ./descriptors/nftables -flow-steps 2000
 	$(GO) test -count=1 -timeout 60m -v -run '^TestHostileCampaign$$' ./tests/e2e -hostile 300000
 	$(GO) test -count=1 -timeout 60m -v -run '^TestStaleState$$' ./tests/e2e -stale 500
+	$(GO) test -count=1 -timeout 30m -v -run '^TestManyContainers$$' ./tests/e2e -containers 300
 	$(GO) test -count=1 -timeout 30m -v -run '^TestKernel_Churn$$' ./plugins/cni -churns 1000
 	$(GO) test -count=1 -timeout 60m -v -run '^TestOverlappingRollouts$$' ./plugins/fleet -overlaps 1000 -overlap-seed 2
 	$(COUNT) fuzz -fuzztime=3m -fuzzminimizetime=30s ./...
