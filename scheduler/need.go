@@ -14,7 +14,9 @@ func Also(n Need, folder Key) Need {
 	return n
 }
 
-// If narrows a need to objects that pass. A value or metadata of another type does not.
+// If narrows a need to objects that pass. A value or metadata of another type does not. pass is also
+// asked about desired values that are not in place yet: a value that is about to change meets the
+// need only if both values pass. It must be pure and quick.
 func If[V, M any](n Need, pass func(k Key, v V, m M) bool) Need {
 	n.Pass = func(k Key, value, meta any) bool {
 		v, ok := value.(V)

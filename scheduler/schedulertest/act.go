@@ -48,6 +48,23 @@ func (w *World) begin(r *registration, op string, k scheduler.Key) (Fault, error
 	return f, nil
 }
 
+// slow lets time pass between the begin of an operation and what it does, if it is to be slow.
+func (w *World) slow(r *registration, f *Fault) error {
+	if *f != Slow {
+		return nil
+	}
+	*f = None
+	w.slowing, w.everSlow = w.slowing+1, true
+	w.mu.Unlock()
+	time.Sleep(slowness)
+	w.mu.Lock()
+	w.slowing--
+	if r.over() {
+		return errDead
+	}
+	return nil
+}
+
 // next finds the fault that an operation, read or event meets, and counts it.
 func (w *World) next(op string, k scheduler.Key) Fault {
 	f := w.orders.next(op, k)
@@ -89,15 +106,20 @@ func (w *World) create(r *registration, k scheduler.Key, t Thing) (int, error) {
 		return 0, scheduler.Conflict("somebody", errors.New("it is there already"))
 	}
 	w.checkGround("create", k, t)
+	moves := w.moves
+	if err := w.slow(r, &f); err != nil {
+		return 0, err
+	}
 	if f == FailHalf {
 		t = half(t)
 	}
 	meta, err := w.set("+ ", r, f, k, t)
+	o := w.objects[k]
 	if was.foreign {
-		o := w.objects[k]
 		o.found = &was.Thing
-		w.objects[k] = o
 	}
+	o.lost = moves != w.moves
+	w.objects[k] = o
 	return meta, err
 }
 
@@ -113,11 +135,23 @@ func (w *World) update(r *registration, k scheduler.Key, _, to Thing) (int, erro
 		return 0, errors.New("it is not there")
 	}
 	_, unseen := w.unseen[k]
-	if old.SameAs(to) && !unseen {
+	if old.SameAs(to) && !unseen && !w.everSlow { // behind a slow one it may have waited, and become so
 		w.breach("update of %s to what it is already", k)
 	}
 	w.checkGround("update", k, to)
 	w.checkFits(k, old.Thing, to)
+	known, moves := len(w.unseen) == 0, w.moves
+	if f == Slow {
+		if err := w.slow(r, &f); err != nil {
+			return 0, err
+		}
+		if old, ok = w.objects[k]; !ok { // somebody else took it meanwhile
+			return 0, errors.New("it is not there")
+		}
+		if known && moves == w.moves {
+			w.checkFits(k, old.Thing, to)
+		}
+	}
 	if compare(k, old.Thing, to).Change == scheduler.InPlaceAlone && !unseen {
 		w.checkFree("update", k)
 	}
@@ -132,6 +166,9 @@ func (w *World) giveBack(r *registration, k scheduler.Key, found Thing) error {
 	w.mu.Lock()
 	defer w.done(k)
 	f, err := w.begin(r, "release", k)
+	if err == nil {
+		err = w.slow(r, &f)
+	}
 	if err != nil {
 		return err
 	}
@@ -175,14 +212,14 @@ func (w *World) delete(r *registration, k scheduler.Key) error {
 		}()
 	}
 	f, err := w.begin(r, "delete", k)
-	if err != nil {
-		return err
+	if _, unseen := w.unseen[k]; err == nil && w.objects[k].foreign && !unseen {
+		w.breach("delete of %s, which is foreign", k)
 	}
-	if w.objects[k].foreign {
-		if _, unseen := w.unseen[k]; !unseen {
-			w.breach("delete of %s, which is foreign", k)
-		}
-		return nil
+	if err == nil {
+		err = w.slow(r, &f)
+	}
+	if err != nil || w.objects[k].foreign {
+		return err
 	}
 	if w.objects[k].found != nil {
 		w.breach("delete of %s, which was taken over", k)

@@ -32,6 +32,7 @@ const (
 	FailLater    // nothing is done, and the next try is due in 10 s
 	FailInvalid  // nothing is done, the value is refused
 	FailConflict // nothing is done, somebody else's is there
+	Slow         // it is done after 3 s
 	maxOperation
 
 	// Of events.
@@ -46,10 +47,13 @@ const (
 	maxFault
 )
 
-const lateness = 5 * time.Second
+const (
+	lateness = 5 * time.Second
+	slowness = 3 * time.Second
+)
 
 var faultNames = [maxFault]string{None: "none", Fail: "fail", Panic: "panic", Hang: "hang", Crash: "crash",
-	FailAfter: "fail-after", FailHalf: "fail-half", FailForever: "fail-forever", FailLater: "fail-later", FailInvalid: "invalid", FailConflict: "conflict",
+	FailAfter: "fail-after", FailHalf: "fail-half", FailForever: "fail-forever", FailLater: "fail-later", FailInvalid: "invalid", FailConflict: "conflict", Slow: "slow",
 	Lost: "lost", Late: "late", Doubled: "doubled",
 	FailBlocked: "blocked", FailGone: "gone"}
 
@@ -110,7 +114,7 @@ func (f Fault) err() error {
 
 // undone reports whether the operation does nothing.
 func (f Fault) undone() bool {
-	return f != None && f != FailAfter && f != FailHalf && f != Hang && f != Crash
+	return f != None && f != FailAfter && f != FailHalf && f != Hang && f != Crash && f != Slow
 }
 
 // half is a thing of which an operation that failed has done half.

@@ -40,9 +40,13 @@ func (w *World) checkGround(op string, k scheduler.Key, t Thing) {
 		if w.met(k, n) || w.disturbed(n) && !w.beingRead(n) {
 			continue
 		}
-		// What waited in a lane behind something that hung may find that a
+		// What waited in a lane behind something slow, or that hung, may find that a
 		// thing looks different by now; it may not find it gone.
-		if key, _, how := ParseNeed(n); how == '=' && w.everHung && w.met(k, key) {
+		if key, _, how := ParseNeed(n); how == '=' && (w.everHung || w.everSlow) && w.met(k, key) {
+			continue
+		}
+		// Nor what waited behind something slow, unless others took it.
+		if key, _, _ := ParseNeed(n); w.everSlow && w.observed[KindName(scheduler.Key(key))] {
 			continue
 		}
 		w.breach("%s of %s without %s", op, k, n)
@@ -128,12 +132,12 @@ func (w *World) checkFree(op string, k scheduler.Key) {
 			continue
 		}
 		for i, n := range o.Needs {
-			key, _, _ := ParseNeed(n)
+			key, _, how := ParseNeed(n)
 			switch {
 			case key == string(k):
 				w.breach("%s of %s, which %s stands on", op, k, d)
-			case !fits(key, k, d), w.disturbed(key), w.standsOn(k, d, map[scheduler.Key]bool{}):
-			case w.othersUnder(key, k, d) == 0:
+			case !w.accepts(n, k, d), how == '=' && o.lost, w.disturbed(key), w.standsOn(k, d, map[scheduler.Key]bool{}):
+			case w.others(n, k, d) == 0:
 				w.breach("%s of %s, which %s stands on", op, k, d)
 			case o.built != nil && o.built[i].only(k):
 				w.breach("%s of %s, which %s was built with", op, k, d)
@@ -144,9 +148,8 @@ func (w *World) checkFree(op string, k scheduler.Key) {
 
 // checkFits: law 2 of what changes in place. Nothing that is in place may depend on what
 // becomes another than it needs; of what it needs any of, another may be as needed.
-// What somebody else made of it is made good at once.
 func (w *World) checkFits(k scheduler.Key, from, to Thing) {
-	if last, ours := w.applied[k]; !ours || !last.Equal(from) {
+	if _, unseen := w.unseen[k]; unseen {
 		return
 	}
 	for d, o := range w.objects {
@@ -155,7 +158,10 @@ func (w *World) checkFits(k scheduler.Key, from, to Thing) {
 		}
 		for _, n := range o.Needs {
 			key, text, how := ParseNeed(n)
-			if key == string(k) && how == '=' && text == from.Text && text != to.Text {
+			switch {
+			case how != '=' || text != from.Text || text == to.Text:
+			case key == string(k),
+				w.accepts(n, k, d) && !o.lost && !w.disturbed(key) && !w.standsOn(k, d, map[scheduler.Key]bool{}) && w.others(n, k, d) == 0:
 				w.breach("update of %s to %s, on which %s stands as %s", k, to.Text, d, text)
 			}
 		}
@@ -226,10 +232,17 @@ func (w *World) met(k scheduler.Key, need string) bool {
 	return false
 }
 
-func (w *World) othersUnder(need string, not ...scheduler.Key) int {
+// accepts reports whether d, which is there, is one of those that a need of k asks for.
+func (w *World) accepts(need string, d, k scheduler.Key) bool {
+	key, text, how := ParseNeed(need)
+	return fits(key, d, k) && (how != '=' || w.objects[d].Text == text)
+}
+
+// others is how many of those that a need of d for any key asks for are there, but for k.
+func (w *World) others(need string, k, d scheduler.Key) int {
 	n := 0
-	for k := range w.objects {
-		if Under(need, k) && !slices.Contains(not, k) {
+	for o := range w.objects {
+		if o != k && w.accepts(need, o, d) {
 			n++
 		}
 	}

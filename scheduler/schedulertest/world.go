@@ -29,11 +29,15 @@ type World struct {
 	deaf     map[string]bool            // kinds without Retrieve
 	echo     map[string]bool            // kinds that report our own acts
 	adopts   map[string]bool            // kinds that take over what is foreign
+	observed map[string]bool            // kinds that are never made
 	orders   orders
 	fault    func(op string, k scheduler.Key) Fault
 	kinds    map[string]*registration
 	hung     []chan struct{} // operations that Release lets go on
 	everHung bool
+	slowing  int       // slow operations under way
+	everSlow bool      // there was one
+	moves    int       // how often something changed behind the scheduler's back
 	hungAt   time.Time // when the first began of what hangs since nothing did
 	readHung bool      // one of them is a read
 	log      []entry
@@ -53,6 +57,7 @@ type object struct {
 	Thing
 	meta    int // counts up with every thing made or changed by us
 	foreign bool
+	lost    bool    // what it may stand on was changed by somebody else, or while its kind was not there
 	found   *Thing  // what was there and was taken over
 	built   []built // with what it was built, per need; nil: nobody can know
 }
@@ -74,7 +79,7 @@ type process struct{ dead bool }
 func NewWorld() *World {
 	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){}, kinds: map[string]*registration{},
 		bases: map[string]string{}, by: map[scheduler.Key]string{}, applied: map[scheduler.Key]Thing{},
-		unseen: map[scheduler.Key]bool{}, due: map[scheduler.Key]bool{}, going: map[scheduler.Key]bool{}, known: map[scheduler.Key][]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{},
+		unseen: map[scheduler.Key]bool{}, due: map[scheduler.Key]bool{}, going: map[scheduler.Key]bool{}, known: map[scheduler.Key][]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{}, observed: map[string]bool{},
 		owners: map[string]scheduler.Key{}, Tally: NewTally()}
 }
 
@@ -171,7 +176,14 @@ func (w *World) moved(k scheduler.Key) {
 	if o, there := w.objects[k]; there {
 		w.known[k] = append(w.known[k], o)
 	}
+	for d, o := range w.objects {
+		if slices.ContainsFunc(o.Needs, func(n string) bool { return w.accepts(n, k, d) }) {
+			o.lost = true
+			w.objects[d] = o
+		}
+	}
 	w.unseen[k] = false
+	w.moves++
 	delete(w.due, k)
 	delete(w.applied, k)
 }
@@ -274,6 +286,13 @@ func (w *World) Hanging() bool {
 	return len(w.hung) > 0
 }
 
+// UnderWay reports whether an operation that is slow, or hangs, has begun and not ended.
+func (w *World) UnderWay() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.slowing > 0 || len(w.hung) > 0
+}
+
 // Doubtful reports whether a read hangs, which may tell of what others did meanwhile, or
 // an operation that is overdue, of which nobody knows what will come.
 func (w *World) Doubtful() bool {
@@ -358,7 +377,7 @@ func (w *World) Still() bool {
 			return false // what it takes to have its place is not known
 		}
 	}
-	return len(w.unseen) == 0 && len(w.orders) == 0 && w.fault == nil && !w.everHung
+	return len(w.unseen) == 0 && len(w.orders) == 0 && w.fault == nil && !w.everHung && w.slowing == 0
 }
 
 // Foreign reports whether an object is somebody else's.
@@ -384,7 +403,7 @@ func (w *World) ForgetKind(name string) {
 		}
 		if KindName(k) == name {
 			delete(w.applied, k)
-			o.built = nil
+			o.built, o.lost = nil, true
 			w.objects[k] = o
 			w.unseen[k] = false
 		}

@@ -201,7 +201,7 @@ func (as *Assessor) assessChange(n *graph.Node, k *kind.Kind, goal any) Assessme
 
 // change assesses a node that is to change in place.
 func (as *Assessor) change(n *graph.Node, reason string) Assessment {
-	switch ending, held := n.Ending(), as.heldBy(n); {
+	switch ending, held := as.G.Ending(n), as.heldBy(n); {
 	case held != OnNothing:
 		return Assessment{Blocker: held}
 	case ending != nil:
@@ -249,7 +249,7 @@ func (as *Assessor) waitForName(n, holder *graph.Node) Assessment {
 	switch {
 	case n.NameWantedBy() != nil && !holder.Leaving:
 		return as.leave(n, Assessment{Replace: true, Reason: "its name is wanted by " + string(n.NameWantedBy().Key)})
-	case (holder.Leaving || holder.Ending() != nil) && n.DependsOn(holder):
+	case (holder.Leaving || as.G.Ending(holder) != nil) && n.DependsOn(holder):
 		return as.leave(n, Assessment{Replace: true, Reason: "it stands on " + string(holder.Key) + ", which has its name"})
 	}
 	return as.wait(n, Assessment{Blocker: OnHolder, By: holder})

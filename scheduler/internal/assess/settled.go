@@ -3,6 +3,7 @@ package assess
 import (
 	"github.com/plumb-net/plumb/scheduler/internal/graph"
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
+	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // pathStep is a node that waits for others, for which, and how many of those are settled.
@@ -125,6 +126,8 @@ func (as *Assessor) nextOf(top int) (next *graph.Node, ok bool) {
 			edge := n.Out[i]
 			switch {
 			case !edge.OfDesired() || edge.State == graph.Satisfied:
+			case as.isReadAll(edge):
+				return nil, false
 			case edge.Prefix() == "":
 				m = edge.To
 			case !as.G.Members(edge, func(m *graph.Node) bool { return m == n || !m.Wanted() && !isRead(m) || as.Settled(m) }):
@@ -146,6 +149,20 @@ func (as *Assessor) nextOf(top int) (next *graph.Node, ok bool) {
 			return m, true
 		}
 	}
+}
+
+// isReadAll reports whether all of the kind that meets a need is being read, or is about to be: that
+// may show what is needed.
+func (as *Assessor) isReadAll(e *graph.Edge) bool {
+	if as.Reading == 0 && len(as.Looks) == 0 {
+		return false
+	}
+	key := kv.Key(e.Prefix())
+	if key == "" {
+		key = e.To.Key
+	}
+	k := as.Kinds.Find(key)
+	return k != nil && (k.Look.All || k.Look.Running)
 }
 
 // isRead reports whether a node is being read, or is about to be: what nobody wants may

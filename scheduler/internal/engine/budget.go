@@ -47,11 +47,11 @@ func (e *Engine) takeTurn(n *graph.Node, a assess.Assessment) assess.Assessment 
 
 // awaitTurn notes whether a node waits for its turn.
 func (e *Engine) awaitTurn(n *graph.Node, yes bool) {
+	e.G.DeferChange(n, yes)
 	if assess.Has(n, assess.FlagAwaitsTurn) == yes {
 		return
 	}
 	e.SetFlag(n, assess.FlagAwaitsTurn, yes)
-	e.G.GiveUpChange(n, yes || n.Held() == graph.UntilChange)
 	e.wakeDerived(n)
 }
 

@@ -278,19 +278,29 @@ func (e *editor) setDesired(n *graph.Node, v any) {
 	if !e.Guard(n, func() { e.G.SetDesired(n, v) }) && !e.Guard(n, func() { e.G.SetDesired(n, was) }) {
 		e.G.SetDesired(n, nil)
 	}
-	switch {
-	case n.Presence != graph.Present || n.Foreign:
-		e.G.AnnounceChange(n, nil)
-	case was != nil && reached:
-		e.G.AnnounceChange(n, was)
-	case n.X != nil && n.X.Was != nil:
-		e.G.AnnounceChange(n, n.X.Was) // on the way to something else now
-	}
+	e.announce(n, was, reached)
 	n.Peers(e.G.Wake) // whether they agree with it is part of their state
 	if assess.Has(n, assess.FlagSame) || n.Presence != graph.Present || n.Foreign || v == nil {
 		return
 	}
 	e.noteSame(n)
+}
+
+// announce announces the change of a node to what is wanted of it now. It was the value that was
+// wanted before, if that was reached.
+func (e *editor) announce(n *graph.Node, was any, reached bool) {
+	from, announced := e.G.ChangesFrom(n)
+	k := kind.Of(n)
+	switch {
+	case n.Presence != graph.Present || n.Foreign:
+		e.G.EndChange(n)
+	case announced:
+		e.G.AnnounceChange(n, from) // on the way to something else now
+	case was != nil && reached:
+		e.G.AnnounceChange(n, was)
+	case k != nil && !k.Observed && n.Goal() != nil && !e.IsSame(n, k, n.Actual):
+		e.G.AnnounceChange(n, n.Actual) // it was found so
+	}
 }
 
 // noteSame marks a node whose actual value is what is wanted. While an operation is
@@ -315,7 +325,7 @@ func (e *editor) noteSame(n *graph.Node) {
 func (e *editor) reached(n *graph.Node) {
 	e.SetFlag(n, assess.FlagSame, true)
 	e.believeSecrets(n)
-	e.G.AnnounceChange(n, nil)
+	e.G.EndChange(n)
 	if !assess.Has(n, assess.FlagUntried) {
 		return
 	}

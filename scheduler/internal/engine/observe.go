@@ -305,12 +305,14 @@ func (e *observer) seenThere(n *graph.Node, f kind.Found) {
 		e.G.SetActualNeeds(n, nil) // it is no longer ours, and depends on its own
 	}
 	e.SetFlag(n, assess.FlagAdopted, !foreign && (assess.Has(n, assess.FlagAdopted) || n.Presence != graph.Present))
+	a := graph.ActualState{Presence: graph.Present, Actual: f.Value, Meta: f.Meta, Foreign: foreign}
 	// What it depends on comes first: others are judged by it at once.
 	if !foreign && !e.IsSame(n, k, f.Value) {
 		e.Guard(n, func() { e.G.SetActualNeeds(n, f.Value) })
+		a.Change, a.Then = e.toCome(n, k, f.Value, wasSame)
 	}
 	owner := n.Foreign != foreign
-	stale := e.G.SetActual(n, graph.ActualState{Presence: graph.Present, Actual: f.Value, Meta: f.Meta, Foreign: foreign}, true)
+	stale := e.G.SetActual(n, a, true)
 	if owner && assess.Has(n, assess.FlagUntried) {
 		e.wakeDerived(n) // it depends on what somebody else made, whatever that is
 	}
@@ -332,6 +334,20 @@ func (e *observer) seenThere(n *graph.Node, f kind.Found) {
 		}
 	}
 	e.rebuild(stale)
+}
+
+// toCome returns the change that is to come of a node that was found with a value that is not the
+// desired one. If it had that before, it is repaired to what it was.
+func (e *observer) toCome(n *graph.Node, k *kind.Kind, found any, wasSame bool) (change graph.ToCome, then any) {
+	switch {
+	case e.G.Changing(n) && n.Presence == graph.Present && !kind.Differ(k, n.Key, n.Actual, found):
+		return graph.AsAnnounced, nil
+	case n.Goal() == nil:
+		return graph.NoChange, nil
+	case wasSame:
+		return graph.FromThis, n.Actual
+	}
+	return graph.FromThis, nil
 }
 
 // SeenGone: a read says that it is gone. What depended on it is probably gone too, and is

@@ -11,6 +11,7 @@ import (
 // leaveDrifted leaves what somebody else changed as it is.
 func (e *nodes) leaveDrifted(n *graph.Node, p kv.DriftPolicy) {
 	e.G.Extra(n).Left = true
+	e.G.GiveUpChange(n, true)
 	if p == kv.DriftAlert {
 		e.logf(slog.LevelWarn, "somebody else changed it", append(aboutDrift(n), "policy", p.String())...)
 	}
@@ -30,6 +31,7 @@ func (e *nodes) Unleave(n *graph.Node) {
 	if assess.Left(n) {
 		e.G.Extra(n).Left = false
 		e.SetFlag(n, assess.FlagDrifted, false)
+		e.G.GiveUpChange(n, n.Held() == graph.UntilChange)
 		e.G.Wake(n)
 	}
 }

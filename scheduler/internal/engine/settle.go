@@ -94,7 +94,7 @@ func (e *observer) made(n *graph.Node, o *kind.Op) {
 	}
 	e.G.Made(n)
 	if n.Goal() != nil {
-		e.G.AnnounceChange(n, o.To)
+		a.Change = graph.FromThis
 	}
 	e.SetFlag(n, assess.FlagSame, false)
 	e.rebuild(e.G.SetActual(n, a, false))
@@ -133,7 +133,7 @@ func (e *observer) failed(n *graph.Node, o *kind.Op) {
 			n.X.LastTo = o.From
 		}
 	}
-	if o.What == kv.OpUpdate && n.X != nil && n.X.Was == nil && n.Goal() != nil {
+	if o.What == kv.OpUpdate && !e.G.Changing(n) && n.Goal() != nil {
 		e.G.AnnounceChange(n, o.From)
 	}
 	e.G.BecomeIdle(n)

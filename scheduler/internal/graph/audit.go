@@ -94,7 +94,7 @@ func (a *auditor) needs(n *Node) {
 // state tells whether the state of a need is what the needed node, or any of those below
 // the prefix, makes it.
 func (a *auditor) state(e *Edge) {
-	met := func(t *Node) bool { return t.avail == Satisfied && e.passes(t) && !e.ends(t) }
+	met := func(t *Node) bool { return t.avail == Satisfied && e.passes(t) && !a.g.ends(e, t) }
 	is := Missing
 	switch {
 	case e.any == nil && met(e.To):
@@ -261,6 +261,9 @@ func (g *Graph) books() map[string]string {
 		fmt.Fprintf(&b, "%+v", c)
 		if n.X != nil {
 			fmt.Fprintf(&b, "\n%+v", *n.X)
+		}
+		if g.Changing(n) {
+			fmt.Fprintf(&b, "\n%+v", g.changes[n])
 		}
 		for _, e := range n.Out {
 			fmt.Fprintf(&b, "\n%p %+v", e, *e)

@@ -76,6 +76,9 @@ func (g *Graph) stale(t *Node, seen bool) (out []Stale) {
 
 func (e *Edge) projects() bool { return e.fn != nil && e.fn.need.Project != nil }
 
+// judges reports whether the need accepts only some of what is there.
+func (e *Edge) judges() bool { return e.fn != nil && e.fn.need.Pass != nil }
+
 // built reports whether it is known with which part the actual value was built.
 func (e *Edge) built() bool { return e.projects() && e.fn.projKnown }
 
@@ -130,10 +133,11 @@ func (e *Edge) remember(edges []*Edge, r role) {
 	}
 }
 
-// alike reports whether two needs read alike and, where they have a Project, are as
-// much the first, or the second, of their value that does.
+// alike reports whether two needs read alike, have the same sorts of functions, and are as much
+// the first, or the second, of their value that does. Functions themselves cannot be compared.
 func (e *Edge) alike(o *Edge) bool {
-	return e.Why == o.Why && e.projects() == o.projects() && e.nth == o.nth && e.is(together) == o.is(together) && e.any == o.any && (e.any != nil || e.To == o.To)
+	return e.Why == o.Why && e.projects() == o.projects() && e.judges() == o.judges() && e.nth == o.nth &&
+		e.is(together) == o.is(together) && e.any == o.any && (e.any != nil || e.To == o.To)
 }
 
 // inherit lets the needs of the desired value take over from those of the actual one what

@@ -61,8 +61,6 @@ type Extra struct {
 	Flaps    []int64 // when it went because what it needs went
 	CalmAt   int64   // when it may be made again after that
 	Found    any     // what was there before we took it over
-	Was      any     // what was wanted before, as long as that is in place and what is wanted now is about to take its place
-	GivenUp  bool    // that it is about to: it failed, and nobody tries again
 	Taken    bool    // it was found, made by somebody else, and taken over
 	Left     bool    // somebody else changed it, and it is left so
 	By       string  // who that was when it drifted last, if it is known

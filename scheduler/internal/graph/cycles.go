@@ -150,6 +150,7 @@ func (g *needs) updateCounted(e *Edge) {
 		g.saveEdge(e)
 		e.set(counted, false)
 		g.addDependents(e.To, -1)
+		g.judgeDeferred(e)
 	case !g.makeRoom(e):
 		g.cutFromCycle(e)
 	default:
@@ -157,6 +158,7 @@ func (g *needs) updateCounted(e *Edge) {
 		e.set(counted, true)
 		e.set(cut, false)
 		g.addDependents(e.To, +1)
+		g.judgeDeferred(e)
 	}
 }
 

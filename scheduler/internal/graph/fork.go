@@ -19,6 +19,9 @@ func (g *Graph) Fork(kindOf func(Key) *Kind, kind func(*Kind) *Kind, halt func()
 	for id, c := range g.claims {
 		t.claims[id] = f.claim(c)
 	}
+	for n, c := range g.changes {
+		t.changes[f.node(n)] = c
+	}
 	for _, e := range g.cycles {
 		t.cycles = append(t.cycles, f.listed[e])
 	}

@@ -40,7 +40,7 @@ type store struct {
 func New(kindOf func(Key) *Kind) *Graph {
 	g := &Graph{claims: map[string]*Claim{}}
 	g.nodes, g.kindOf = newTable(), kindOf
-	g.dirs = map[string]*Dir{"": {}}
+	g.dirs, g.changes = map[string]*Dir{"": {}}, map[*Node]change{}
 	return g
 }
 
@@ -167,7 +167,21 @@ type ActualState struct {
 	Presence     Presence
 	Actual, Meta any
 	Foreign      bool
+	// Change says what is to become of a value that is in place.
+	Change ToCome
+	// Then is what it becomes, with FromThis; nil: the desired value.
+	Then any
 }
+
+// ToCome is the change that is to come of a value in place; see AnnounceChange.
+type ToCome uint8
+
+// The changes.
+const (
+	NoChange    ToCome = iota // none, as far as is known
+	AsAnnounced               // the one that was announced before, if any
+	FromThis                  // from this value
+)
 
 // SetActual changes what is believed to be there of a node. seen tells that it
 // was read, as opposed to changed by an operation of ours. It returns
@@ -184,9 +198,14 @@ func (g *Graph) SetActual(n *Node, a ActualState, seen bool) (stale []Stale) {
 	}
 	if a.Presence == Absent || a.Foreign { // what is not ours depends on nothing of ours
 		g.SetActualNeeds(n, nil)
-		if n.X != nil && n.X.Was != nil {
-			g.Extra(n).Was = nil // nothing of ours is about to change
-		}
+	}
+	switch {
+	case a.Presence == Present && !a.Foreign && a.Change == FromThis:
+		was := g.changes[n]
+		g.setChange(n, &change{was: a.Actual, then: a.Then, givenUp: was.givenUp || n.Held() == UntilChange, deferred: was.deferred})
+	case a.Presence == Present && !a.Foreign && a.Change == AsAnnounced, a.Presence == Unknown:
+	case g.Changing(n):
+		g.setChange(n, nil)
 	}
 	g.own(n)
 	g.updateMayExist(n)

@@ -10,6 +10,7 @@ type needs struct {
 	// would have it lifted above itself, without end, while another is judged.
 	creating *Node
 	together int // how many together needs there are
+	changes  map[*Node]change
 }
 
 // use marks what an operation that begins needs to be as it is: it must not be
@@ -72,7 +73,7 @@ func (g *needs) setMayExist(n *Node, grounded bool) {
 func (g *needs) addDependents(t *Node, by int32) {
 	g.Save(t)
 	t.Dependents += by
-	if t.Dependents == 0 || by < 0 && t.X != nil && t.X.Was != nil {
+	if t.Dependents == 0 || by < 0 && g.Changing(t) {
 		g.Wake(t)
 	}
 }
@@ -111,7 +112,7 @@ func (g *needs) judge(e *Edge) {
 		return // judged with the unit
 	}
 	s := e.To.avail
-	if s == Satisfied && (!e.passes(e.To) || e.ends(e.To)) {
+	if s == Satisfied && (!e.passes(e.To) || g.ends(e, e.To)) {
 		s = Missing
 	}
 	if s == Satisfied {
@@ -134,6 +135,12 @@ func (g *needs) judgeAny(e *Edge, m *Node) {
 		g.setClosesCycle(e, true)
 	}
 	g.pickProvider(e)
+	if e.To != nil && g.changes[e.To].deferred { // it may depend on it by now
+		if yes, _ := g.canProvide(e, e.To); yes {
+			g.provide(e, e.To)
+			return
+		}
+	}
 	switch {
 	case e.pinned() && e.To.avail == Missing: // and it cannot move to what is not there yet
 		g.setState(e, Missing)
@@ -175,7 +182,7 @@ func (g *needs) bestProvider(e *Edge, m *Node) (best *Node, circle bool) {
 
 // canProvide reports whether n meets an any-of edge, or would, but closes a cycle.
 func (g *needs) canProvide(e *Edge, n *Node) (yes, closes bool) {
-	if n.avail != Satisfied || n == e.From || !e.passes(n) || e.ends(n) || !e.mayMoveTo(n) {
+	if n.avail != Satisfied || n == e.From || !e.passes(n) || g.ends(e, n) || !e.mayMoveTo(n) {
 		return false, false
 	}
 	yes = g.canDependOn(e.From, n) == Satisfied
@@ -185,9 +192,15 @@ func (g *needs) canProvide(e *Edge, n *Node) (yes, closes bool) {
 // pickProvider finds something for an actual value to depend on that needs any key below
 // a prefix, and that was found and not made, or lost what it depended on: it depends on one of what is
 // there, be the need met or not, at best on one that would meet it. It cannot depend
-// on what depends on it in turn: that goes first.
+// on what depends on it in turn: that goes first. If what it depends on does not pass any more, it
+// depends on one that does: that may be what it was made with, or what it needs until the other
+// is repaired.
 func (g *needs) pickProvider(e *Edge) {
-	if e.any == nil || e.role&ofActual == 0 || !e.From.MayExist || e.To != nil && e.To.Presence != Absent {
+	if e.any == nil || e.role&ofActual == 0 || !e.From.MayExist {
+		return
+	}
+	stands := e.To != nil && e.To.Presence != Absent
+	if stands && (e.passes(e.To) || e.pinned()) {
 		return
 	}
 	var best *Node
@@ -198,7 +211,7 @@ func (g *needs) pickProvider(e *Edge) {
 		}
 		p := e.passes(n)
 		switch {
-		case best != nil && (passes && !p || p == passes && n.Key > best.Key): // no better
+		case stands && !p, best != nil && (passes && !p || p == passes && n.Key > best.Key): // no better
 		case n.DependsOn(e.From):
 			circle = true
 		default:
@@ -209,7 +222,7 @@ func (g *needs) pickProvider(e *Edge) {
 	switch {
 	case best != nil:
 		g.moveTo(e, best)
-	case circle:
+	case circle && !stands:
 		g.setClosesCycle(e, true) // looked at again when the cycle may have opened
 	}
 }

@@ -20,43 +20,6 @@ func (g *Graph) SetDesired(n *Node, v any) {
 	g.Wake(n)
 }
 
-// AnnounceChange notes that n is about to become another than it was wanted to be and is: what
-// accepts it only as it is depends on it no longer than until then. With nil the change
-// was made, or will not be.
-func (g *Graph) AnnounceChange(n *Node, was any) {
-	if was == nil && (n.X == nil || n.X.Was == nil) {
-		return // nothing was announced
-	}
-	if was != nil && n.X == nil && !n.Kind.Judged {
-		return // nobody looks at its value, and it takes memory
-	}
-	x := g.Extra(n)
-	x.Was, x.GivenUp = was, false
-	g.refresh(n, true)
-}
-
-// GiveUpChange notes whether a change that is to come was given up.
-func (g *Graph) GiveUpChange(n *Node, yes bool) {
-	if n.X == nil || n.X.Was == nil || n.X.GivenUp == yes {
-		return
-	}
-	g.Extra(n).GivenUp = yes
-	g.refresh(n, true)
-}
-
-// Ending finds something that depends on n and not on what n is about to become.
-func (n *Node) Ending() (found *Node) {
-	if n.X == nil || n.X.Was == nil || n.X.GivenUp {
-		return nil
-	}
-	n.eachIncoming(func(e *Edge) {
-		if found == nil && e.is(counted) && e.ends(n) {
-			found = e.From
-		}
-	})
-	return found
-}
-
 // SetBase makes n a value derived from base, nil to cut the bond.
 func (g *Graph) SetBase(n, base *Node) {
 	g.Save(n)
@@ -131,8 +94,8 @@ func (g *Graph) setNeeds(n *Node, v any, r role) {
 		e.set(kept, true)
 		out = append(out, e)
 		if e.inIdx < 0 {
-			if e.projects() {
-				e.nth = nth(needs[:i], need)
+			if need.Prefix != "" || e.projects() {
+				e.nth = nth(needs[:i], &need)
 			}
 			g.attach(e, need, old, r)
 		}
@@ -196,10 +159,11 @@ func (g *Graph) dropRole(n *Node, which func(*Edge) bool, r role) {
 	n.Out = out
 }
 
-// nth is how many needs that have a Project read like this one.
-func nth(needs []Need, like Need) (n uint8) {
-	for _, o := range needs {
-		if o.Project != nil && o.Why == like.Why && o.Key == like.Key && o.Prefix == like.Prefix && o.Also == like.Also {
+// nth is how many of the needs are like this one; see Edge.alike.
+func nth(needs []Need, like *Need) (n uint8) {
+	for i := range needs {
+		if o := &needs[i]; o.Why == like.Why && o.Key == like.Key && o.Prefix == like.Prefix && o.Also == like.Also && o.Together == like.Together &&
+			(o.Project == nil) == (like.Project == nil) && (o.Pass == nil) == (like.Pass == nil) {
 			n++
 		}
 	}
@@ -208,11 +172,6 @@ func nth(needs []Need, like Need) (n uint8) {
 
 // attach has the edge begin to count. old are the edges of the node so far.
 func (g *Graph) attach(e *Edge, need Need, old []*Edge, r role) {
-	for _, at := range []Key{max(need.Key, need.Prefix), need.Also} {
-		if k := g.kindOf(at); need.Pass != nil && k != nil {
-			k.Judged = true
-		}
-	}
 	if need.Prefix != "" {
 		p := g.watch(need.Prefix, need.Also)
 		g.savePrefix(p)
@@ -322,33 +281,22 @@ func (g *Graph) removeRole(e *Edge, r role) {
 func (g *Graph) KindChanged(prefix Key) {
 	var nodes []*Node
 	g.Below(prefix, func(n *Node) bool { nodes = append(nodes, n); return true })
-	k := g.kindOf(prefix)
 	for _, n := range nodes {
-		judge(k, n.In)
 		g.refresh(n, false)
 	}
 	path, _ := split(string(prefix))
 	if d := g.dirs[path]; d != nil {
-		d.rejudge(g, k)
+		d.rejudge(g)
 	}
 }
 
-// judge notes that the kind's values are looked at, where a need does that is older than
-// the kind.
-func judge(k *Kind, needs []*Edge) {
-	if k != nil && slices.ContainsFunc(needs, func(e *Edge) bool { return e.fn != nil && e.fn.need.Pass != nil }) {
-		k.Judged = true
-	}
-}
-
-func (d *Dir) rejudge(g *Graph, k *Kind) {
+func (d *Dir) rejudge(g *Graph) {
 	for _, p := range slices.Concat(d.watches, d.also) {
-		judge(k, p.in)
 		for _, e := range p.in {
 			g.judgeAny(e, nil)
 		}
 	}
 	for _, s := range d.subs {
-		s.rejudge(g, k)
+		s.rejudge(g)
 	}
 }

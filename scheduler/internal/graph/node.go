@@ -37,8 +37,6 @@ type Kind struct {
 	// OnDemand kinds learn of a key when it is first needed: until it was
 	// looked at, it is unknown.
 	OnDemand bool
-	// Judged tells that some need asks for more of a key than that it is there.
-	Judged bool
 	// Impl is the engine's side of the kind.
 	Impl any
 
@@ -249,14 +247,6 @@ func (e *Edge) OfActual() bool { return e.role&ofActual != 0 }
 
 // passes reports whether the edge's predicate accepts the node as it is.
 func (e *Edge) passes(t *Node) bool { return e.fn == nil || e.fn.pass(t, t.Actual) }
-
-// ends reports whether the edge's predicate accepts the node as it was wanted, and not as it
-// is about to be. Predicates may look at what only a read tells, so what they say of
-// a wanted value counts only by comparison.
-func (e *Edge) ends(t *Node) bool {
-	return e.fn != nil && e.fn.need.Pass != nil && t.X != nil && t.X.Was != nil && !t.X.GivenUp && t.Desired != nil &&
-		e.fn.pass(t, t.X.Was) && !e.fn.pass(t, t.Desired)
-}
 
 // Tell says why the node that the edge points to is there and does not pass, ""
 // if nothing is known.

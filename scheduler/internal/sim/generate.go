@@ -38,7 +38,7 @@ const (
 // made by somebody else (whether it can be ours depends on what depends on it).
 func Generate(d Dice, p Profile) []Step {
 	g := &generator{Dice: d, calm: p.Calm, wants: map[string]map[string]string{"strong": {}, "weak": {}}, unregistered: map[string]string{}}
-	g.ends = g.chance(2)
+	g.ends, g.choosy = g.chance(2), g.chance(3)
 	g.setup()
 	for range p.Steps {
 		g.step()
@@ -54,9 +54,11 @@ type generator struct {
 	wants        map[string]map[string]string // per source: key, thing
 	unregistered map[string]string            // kind, its line
 	paused       []string
-	bounded      bool // nothing upsets the order of turns; see keepsBound
-	limited      bool // not all may go at once
-	ends         bool // the two ends of a thing have needs, and nothing is of others
+	bounded      bool      // nothing upsets the order of turns; see keepsBound
+	limited      bool      // not all may go at once
+	ends         bool      // the two ends of a thing have needs, and nothing is of others
+	choosy       bool      // many need any of a kind with a certain text, some twice
+	needs        [2]string // of those that choose does
 }
 
 func (g *generator) one(of ...string) string { return of[g.IntN(len(of))] }
@@ -107,6 +109,10 @@ func (g *generator) text() string { return "v" + strconv.Itoa(g.IntN(4)) }
 
 // step does one random thing.
 func (g *generator) step() {
+	if g.choosy && !g.bounded && g.chance(2) {
+		g.choose()
+		return
+	}
 	n := g.IntN(100)
 	switch {
 	case n < 44, g.bounded && n >= 70:
@@ -130,6 +136,47 @@ func (g *generator) step() {
 	default:
 		g.write()
 	}
+}
+
+// choose is a step about few things: some need any of the others with a certain text, and these
+// change, also while something is done to them, or behind the scheduler's back.
+func (g *generator) choose() {
+	provider := func() string { return "c/" + strconv.Itoa(g.IntN(3)) }
+	text := func() string { return "v" + strconv.Itoa(g.IntN(3)) }
+	var line string
+	switch n := g.IntN(20); {
+	case n < 7:
+		line = provider() + " " + text()
+		if g.chance(4) {
+			line += " fixed"
+		}
+	case n < 10:
+		line = provider() + " -"
+	case n < 14:
+		i := g.IntN(len(g.needs))
+		if g.needs[i] == "" || g.chance(3) {
+			g.needs[i] = "c/=" + text()
+			if g.chance(2) {
+				g.needs[i] += "," + g.one("c/", "c/="+text())
+			}
+		}
+		line = "b/" + strconv.Itoa(i) + " " + text() + " needs=" + g.needs[i]
+	case n < 15 || g.calm:
+		g.add("wait", []string{strconv.Itoa(g.IntN(5000)) + "ms"})
+		return
+	case n < 18:
+		g.add("fault", []string{"nowait"}, g.one("update c/", "update c/", "delete b/", "create c/")+": slow")
+		return
+	default:
+		g.add("change", nil, provider()+" "+text())
+		return
+	}
+	source := g.one("strong", "strong", "weak")
+	key, thing, _ := strings.Cut(line, " ")
+	if g.wants[source][key] = thing; thing == "-" {
+		delete(g.wants[source], key)
+	}
+	g.add("txn", []string{source}, line)
 }
 
 // chaos is what does not happen on a calm day; n below 22.
@@ -429,6 +476,13 @@ func (g *generator) derivation(i int) string {
 }
 
 func (g *generator) need(k string) string {
+	if g.choosy && !g.bounded && g.chance(2) {
+		n := g.one("b", "c") + "/"
+		if g.chance(4) {
+			return n
+		}
+		return n + "=" + g.text()
+	}
 	n := g.anyKey()
 	if n == k {
 		return ""

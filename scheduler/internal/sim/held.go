@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/plumb-net/plumb/scheduler"
 	"github.com/plumb-net/plumb/scheduler/schedulertest"
@@ -13,7 +14,7 @@ import (
 // things go wrong nobody but the scheduler knows what it believes to be there.
 func (p *Player) noteHeld(t scheduler.Txn) error {
 	source := slices.Index(p.Sources, t.Source)
-	if p.most() == 0 || p.World.Doubtful() {
+	if p.most() == 0 || p.World.Doubtful() || p.World.UnderWay() {
 		p.note(source, t)
 		for k := range p.takenBack(t) {
 			delete(p.held, k)
@@ -56,12 +57,34 @@ func (p *Player) noteHeld(t scheduler.Txn) error {
 	return nil
 }
 
-// takenBack are the keys that their owner takes back with a transaction: nothing holds them.
+// takenBack are the keys that their owner takes back with a transaction, and what is there and may
+// depend on them: nothing holds these.
 func (p *Player) takenBack(t scheduler.Txn) map[scheduler.Key]bool {
 	own := map[scheduler.Key]bool{}
 	for _, c := range t.Want {
 		if _, wanted := p.Model.rank[c.Key]; t.ByOwner && c.Value == nil && c.Invalid == nil && !wanted {
 			own[c.Key] = true
+		}
+	}
+	if len(own) == 0 {
+		return own
+	}
+	objects := p.World.Objects()
+	for more := true; more; {
+		more = false
+		for k, o := range objects {
+			dependsOn := func(n string) bool {
+				key, _, _ := schedulertest.ParseNeed(n)
+				for t := range own {
+					if key == string(t) || strings.HasSuffix(key, "/") && schedulertest.Under(key, t) {
+						return true
+					}
+				}
+				return false
+			}
+			if !own[k] && (own[scheduler.Key(o.Peer)] || slices.ContainsFunc(o.Needs, dependsOn)) {
+				own[k], more = true, true
+			}
 		}
 	}
 	return own
