@@ -15,6 +15,11 @@ import (
 // Preview computes what Apply would do, by the same code on the same graph,
 // and takes it all back. It assumes that operations succeed, and does not look at
 // the Base of the transaction. The errors are those of [Scheduler.WhatIf].
+//
+// A transaction with the Base of the plan is executed in its steps. Without it the end is the same,
+// but a value of which a new need is met only after two or more others were made may be deleted and
+// made again where the plan updates it in place: at first that need lacks something that is not
+// being made yet.
 func (s *Scheduler) Preview(ctx context.Context, t Txn) (Plan, error) {
 	return s.WhatIf(ctx, Event{Txn: t})
 }
