@@ -3,7 +3,6 @@ package assess
 import (
 	"github.com/plumb-net/plumb/scheduler/internal/graph"
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
-	"github.com/plumb-net/plumb/scheduler/kv"
 )
 
 // pathStep is a node that waits for others, for which, and how many of those are settled.
@@ -157,7 +156,7 @@ func (as *Assessor) isReadAll(e *graph.Edge) bool {
 	if as.Reading == 0 && len(as.Looks) == 0 {
 		return false
 	}
-	key := kv.Key(e.Prefix())
+	key := e.Prefix()
 	if key == "" {
 		key = e.To.Key
 	}

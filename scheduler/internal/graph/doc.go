@@ -15,6 +15,7 @@
 //
 //	phase.go    what is being done to a node: idle, queued, reading, operating, overdue
 //	hold.go     whether nothing is tried on it for now, and until when
+//	change.go   a value in place that is about to become another
 //	needs.go    values and their needs
 //	met.go      how a need is met, and by what
 //	cycles.go   needs that are met, and what depends on what, form no cycle: the owner of
