@@ -317,9 +317,10 @@ func (d *iface) accepting(context.Context) (keys []scheduler.Key) {
 	if err != nil {
 		return nil // the next poll reads them again
 	}
+	now := d.valuesIn(own) // an operation since then may have changed what was just read
 	for _, l := range links {
 		h, ours := values[l.Index]
-		if ours && d.acceptsOthers(h, l) {
+		if ours && now[l.Index].value == h.value && d.acceptsOthers(h, l) {
 			keys = append(keys, h.key)
 		}
 	}
