@@ -17,9 +17,8 @@ import (
 // the Base of the transaction. The errors are those of [Scheduler.WhatIf].
 //
 // A transaction with the Base of the plan is executed in its steps. Without it the end is the same,
-// but a value of which a new need is met only after two or more others were made may be deleted and
-// made again where the plan updates it in place: at first that need lacks something that is not
-// being made yet.
+// but if operations end in another order than in the plan, or fail, more may be deleted and made again:
+// a value in place waits for a need that the transaction meets later only if the need names a key.
 func (s *Scheduler) Preview(ctx context.Context, t Txn) (Plan, error) {
 	return s.WhatIf(ctx, Event{Txn: t})
 }

@@ -74,8 +74,8 @@ and nothing is written; the exit code is 0 whatever the plan is.
 With --plan a plan is executed that "agentctl plan -o json" or "apply --dry-run
 -o json" gave: exactly its steps, in its order. If anything that it was made on
 has moved since, it is refused with the names of what did, and nothing is written.
-Without --plan the end is the same, but a key whose new need other keys of the same
-change meet one after the other may be deleted and made again instead of updated.
+Without --plan the end is the same; if operations end in another order, or fail, more
+may be deleted and made again than the plan says.
 
 With --wait it waits until every touched key is settled, and exits with 1 if not
 all are configured or gone. With --revert-on-failure the previous values are

@@ -118,7 +118,8 @@ func (w *World) create(r *registration, k scheduler.Key, t Thing) (int, error) {
 	if was.foreign {
 		o.found = &was.Thing
 	}
-	o.lost = moves != w.moves
+	// In a lane it may have waited since it was begun, and others may have changed what it is to stand on.
+	o.lost = moves != w.moves || w.lanes[KindName(k)] && w.everSlow && w.moves > 0
 	w.objects[k] = o
 	return meta, err
 }

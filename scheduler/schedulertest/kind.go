@@ -57,7 +57,7 @@ func (w *World) Kind(name string, o Options) scheduler.Descriptor[Thing, int] {
 	w.mu.Lock()
 	r := &registration{process: w.process}
 	w.kinds[name] = r
-	w.deaf[name], w.echo[name], w.adopts[name], w.observed[name], w.bases[name] = o.Deaf, o.Echo, o.Adopts, o.Observed, o.DerivedTo
+	w.deaf[name], w.echo[name], w.adopts[name], w.observed[name], w.lanes[name], w.bases[name] = o.Deaf, o.Echo, o.Adopts, o.Observed, o.Lane, o.DerivedTo
 	w.mu.Unlock()
 	d := scheduler.Descriptor[Thing, int]{
 		Name: name, Prefix: scheduler.Key(name + "/"),

@@ -30,6 +30,7 @@ type World struct {
 	echo     map[string]bool            // kinds that report our own acts
 	adopts   map[string]bool            // kinds that take over what is foreign
 	observed map[string]bool            // kinds that are never made
+	lanes    map[string]bool            // kinds of which one operation runs at a time
 	orders   orders
 	fault    func(op string, k scheduler.Key) Fault
 	kinds    map[string]*registration
@@ -79,7 +80,7 @@ type process struct{ dead bool }
 func NewWorld() *World {
 	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){}, kinds: map[string]*registration{},
 		bases: map[string]string{}, by: map[scheduler.Key]string{}, applied: map[scheduler.Key]Thing{},
-		unseen: map[scheduler.Key]bool{}, due: map[scheduler.Key]bool{}, going: map[scheduler.Key]bool{}, known: map[scheduler.Key][]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{}, observed: map[string]bool{},
+		unseen: map[scheduler.Key]bool{}, due: map[scheduler.Key]bool{}, going: map[scheduler.Key]bool{}, known: map[scheduler.Key][]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{}, observed: map[string]bool{}, lanes: map[string]bool{},
 		owners: map[string]scheduler.Key{}, Tally: NewTally()}
 }
 

@@ -146,7 +146,7 @@ func (as *Assessor) assessPresent(n *graph.Node, k *kind.Kind) Assessment {
 		return Assessment{}
 	case goal == nil:
 		return as.assessUnwanted(n)
-	case n.Needs() == graph.Missing && !n.Foreign && !as.returns(n):
+	case n.Needs() == graph.Missing && !n.Foreign && !as.returns(n) && !as.LacksOnlyComing(n):
 		return as.leave(n, Assessment{Reason: "a dependency is gone"})
 	case n.Needs() != graph.Satisfied:
 		return as.wait(n, Assessment{Blocker: OnNeeds})

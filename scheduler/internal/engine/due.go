@@ -84,7 +84,10 @@ func (e *Engine) SettleDirty() {
 		if e.judgeLeft() {
 			continue
 		}
-		if !e.actOn(&e.making) && !e.actOn(&e.going) { // going finds no room while making does not
+		if e.actOn(&e.making) || e.actOn(&e.going) { // going finds no room while making does not
+			continue
+		}
+		if !e.wakePatient() {
 			e.turns = nil
 			return
 		}

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/history"
@@ -30,6 +32,8 @@ type Engine struct {
 	Ready   []*kind.Op          // to hand to the executor at the end of the turn
 	Touched []*graph.Node       // changed in this turn
 	turns   map[*graph.Node]int // how often each was to stay after all, in this pass
+	// patient are those in place that lack something and wait, as it is about to be made.
+	patient map[*graph.Node]bool
 
 	budgets map[budgetID]*budget
 	asked   uint64 // how often a turn was asked for in one of them
@@ -119,6 +123,9 @@ func (e *Engine) evaluate(n *graph.Node) {
 	e.Out.DampFlaps(n)
 	a := e.takeTurn(n, e.Assess(n))
 	e.awaitRead(n, a)
+	if n.Presence == graph.Present && n.Needs() == graph.Missing && !n.Foreign && a.Blocker == assess.OnNeeds && e.LacksOnlyComing(n) {
+		e.setPatient(n, true)
+	}
 	begins := a.Leaving && !n.Leaving
 	if begins && n.Dependents > 0 {
 		e.G.Wake(n) // once more, when those that can move off it have done so
@@ -153,6 +160,36 @@ func (e *Engine) evaluate(n *graph.Node) {
 			e.dueOf(n).push(n)
 		}
 	}
+}
+
+// setPatient has a node looked at again when something has come of what it waits for.
+func (e *Engine) setPatient(n *graph.Node, yes bool) {
+	if e.patient[n] == yes {
+		return
+	}
+	if e.patient == nil {
+		e.patient = map[*graph.Node]bool{}
+	}
+	e.G.OnUndo(func() { e.setPatient(n, !yes) })
+	if e.patient[n] = yes; !yes {
+		delete(e.patient, n)
+	}
+}
+
+// wakePatient has those evaluated that lack something that is not about to be made any more. It
+// reports whether there are any.
+func (e *Engine) wakePatient() (some bool) {
+	for _, n := range slices.SortedFunc(maps.Keys(e.patient), assess.ByKey) {
+		if !n.Dropped() && n.Presence == graph.Present && n.Needs() == graph.Missing {
+			if e.LacksOnlyComing(n) {
+				continue
+			}
+			e.G.Wake(n)
+			some = true
+		}
+		e.setPatient(n, false)
+	}
+	return some
 }
 
 const maxTurns = 3

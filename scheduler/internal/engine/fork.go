@@ -40,7 +40,7 @@ func (e *Engine) Fork(halt func() bool) *Engine {
 	for id, b := range e.budgets {
 		f.budgets[id] = &budget{limit: b.limit, begun: slices.Clone(b.begun), waiting: forked(b.waiting, node), timed: b.timed}
 	}
-	f.asked = e.asked
+	f.asked, f.patient = e.asked, forked(e.patient, node)
 	return f
 }
 
