@@ -231,6 +231,12 @@ func (w *World) delete(r *registration, k scheduler.Key) error {
 		_, err := w.set("~ ", r, f, k, half(o.Thing))
 		return err
 	}
+	if w.left != nil {
+		for _, n := range w.objects[k].Needs {
+			key, _, _ := ParseNeed(n)
+			w.left[KindName(scheduler.Key(key))] = time.Now()
+		}
+	}
 	delete(w.objects, k)
 	w.went(k, true)
 	if f == None {

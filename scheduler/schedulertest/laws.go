@@ -168,7 +168,8 @@ func (w *World) checkFits(k scheduler.Key, from, to Thing) {
 	}
 }
 
-// checkBound: no more of a kind go within a minute than may.
+// checkBound: no more of a kind begin to go within a minute than may. One that had to wait for what
+// depended on it began at a time that the World does not know.
 func (w *World) checkBound(k scheduler.Key, t Thing) {
 	if w.limit == 0 || len(t.Needs) > 0 || t.Peer != "" || len(t.Claims) > 0 {
 		return
@@ -178,6 +179,9 @@ func (w *World) checkBound(k scheduler.Key, t Thing) {
 		if of == kind && base != "" {
 			return // it may be derived, and goes with its base
 		}
+	}
+	if now.Sub(w.left[kind]) < time.Minute {
+		return
 	}
 	w.deleted[kind] = slices.DeleteFunc(w.deleted[kind], func(at time.Time) bool { return now.Sub(at) >= time.Minute })
 	if w.deleted[kind] = append(w.deleted[kind], now); len(w.deleted[kind]) > w.limit {

@@ -50,6 +50,7 @@ type World struct {
 	by       map[scheduler.Key]string   // who made the change that is reported next
 	limit    int                        // see Bound
 	deleted  map[string][]time.Time     // by kind, what has to keep to the limit
+	left     map[string]time.Time       // by kind, when something that needed one went last
 	Tally    *Tally
 }
 
@@ -350,7 +351,7 @@ func (w *World) Mute(yes bool) {
 func (w *World) Bound(limit int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.limit, w.deleted = limit, map[string][]time.Time{}
+	w.limit, w.deleted, w.left = limit, map[string][]time.Time{}, map[string]time.Time{}
 }
 
 // Settled says that nothing moves: what was read has been understood.
