@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/ipam"
@@ -46,10 +47,12 @@ func (h *host) survey(c Config, found map[string]ledger.Found, log *slog.Logger)
 	for _, held := range h.store.Held() {
 		taken = append(taken, ipam.Taken{Claim: held.Claim, Addr: held.Addr, Sure: lost})
 	}
+	var claimed, unclaimed []ipam.Taken
 	if lost {
-		taken = append(taken, h.markedAddresses()...) // before the records, which may be older than the links
+		claimed, unclaimed = h.markedAddresses()
 	}
-	taken = append(taken, h.recordedAddresses()...)
+	// The records may be older than the links, but for some links only they name the claim.
+	taken = slices.Concat(taken, claimed, h.recordedAddresses(), unclaimed)
 	if n := h.book.Found(taken); n > 0 {
 		log.Warn("the ledger of addresses lacks some that are in use; nobody else is given them", "addresses", n)
 	}
@@ -180,8 +183,9 @@ func (h *host) recordedAddresses() (list []ipam.Taken) {
 }
 
 // markedAddresses are those of links with our mark, but for the ends of cables on the
-// host and bridges: what those have is a gateway, which pools give to nobody else.
-func (h *host) markedAddresses() (list []ipam.Taken) {
+// host and bridges: what those have is a gateway, which pools give to nobody else. Of those in
+// unclaimed the link does not tell the claim.
+func (h *host) markedAddresses() (claimed, unclaimed []ipam.Taken) {
 	for _, l := range h.marked(h.kernel) {
 		if strings.HasPrefix(l.key, models.InterfaceKey(cni.Source+":")) {
 			if _, inside := cni.LinkOf(l.key, 0); !inside {
@@ -200,11 +204,14 @@ func (h *host) markedAddresses() (list []ipam.Taken) {
 					t.Claim = claim // else the book is wrong about one of them
 				}
 			}
-			list = append(list, t)
-			n++
+			if n++; t.Claim != "" {
+				claimed = append(claimed, t)
+			} else {
+				unclaimed = append(unclaimed, t)
+			}
 		}
 	}
-	return list
+	return claimed, unclaimed
 }
 
 // broken says why a ledger cannot be written, nil if all can.
