@@ -58,7 +58,11 @@ func rewrites(rule, family string, addressMaps []string) (list []rewritten) {
 		}
 		return tokens[i]
 	}
-	starts := map[int]rewritten{} // by the index of the first token of the address
+	type start struct {
+		rewritten
+		at int // the first token of the address
+	}
+	var starts []start
 	for i, t := range tokens {
 		switch t {
 		case "dnat", "snat", "tproxy", "dup", "fwd":
@@ -76,11 +80,11 @@ func rewrites(rule, family string, addressMaps []string) (list []rewritten) {
 			if t == "fwd" && families == 0 || t == "dup" && family == "netdev" {
 				r.device = strings.Trim(at(next), `"`)
 			}
-			starts[next] = r
+			starts = append(starts, start{r, next})
 		case "set":
 			switch before := at(i - 1); {
 			case (before == "saddr" || before == "daddr") && at(i-2) != "ether":
-				starts[i+1] = rewritten{source: before == "saddr"}
+				starts = append(starts, start{rewritten{source: before == "saddr"}, i + 1})
 			case at(i-2) == ",": // raw payload, @nh,128,32
 				list = append(list, rewritten{computed: true})
 			}
@@ -90,22 +94,17 @@ func rewrites(rule, family string, addressMaps []string) (list []rewritten) {
 			}
 		}
 	}
-	for i, r := range starts {
-		end := i
-		for end < len(tokens) && (end == i || !hasStart(starts, end)) {
-			end++
+	for i, s := range starts {
+		end := len(tokens)
+		if i+1 < len(starts) {
+			end = starts[i+1].at
 		}
-		if r.device == "" {
-			r.computed, r.to = written(tokens[min(i, end):end])
+		if s.device == "" {
+			s.computed, s.to = written(tokens[min(s.at, end):end])
 		}
-		list = append(list, r)
+		list = append(list, s.rewritten)
 	}
 	return list
-}
-
-func hasStart(starts map[int]rewritten, i int) bool {
-	_, has := starts[i]
-	return has
 }
 
 // written returns the addresses that a statement writes; tokens begin behind its name.
@@ -198,8 +197,8 @@ func joined(tokens []string, types []string) (list []addrRange, ok bool) {
 
 func isAddressType(t string) bool { return t == "ipv4_addr" || t == "ipv6_addr" }
 
-// addresses reads an address, a network or a range, which a port may follow. A claim has none: pools
-// do not give those addresses of which somebody has to be told.
+// addresses reads an address, a network or a range, which a port may follow. For a claim it returns
+// the zero range: reachCheck.pool judges the addresses that claims get.
 func addresses(token string) (r addrRange, ok bool) {
 	token = strings.Trim(token, `"`)
 	if ruleClaim.FindString(token) == token && token != "" {
