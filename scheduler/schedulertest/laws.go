@@ -45,7 +45,7 @@ func (w *World) checkGround(op string, k scheduler.Key, t Thing) {
 		if key, _, how := ParseNeed(n); how == '=' && (w.everHung || w.everSlow) && w.met(k, key) {
 			continue
 		}
-		// Nor what waited behind something slow, unless others took it.
+		// Others may have removed what they had made while it waited.
 		if key, _, _ := ParseNeed(n); w.everSlow && w.observed[KindName(scheduler.Key(key))] {
 			continue
 		}

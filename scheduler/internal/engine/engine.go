@@ -32,7 +32,7 @@ type Engine struct {
 	Ready   []*kind.Op          // to hand to the executor at the end of the turn
 	Touched []*graph.Node       // changed in this turn
 	turns   map[*graph.Node]int // how often each was to stay after all, in this pass
-	// patient are those in place that lack something and wait, as it is about to be made.
+	// patient are the nodes in place that wait for what they lack, since it is about to be made.
 	patient map[*graph.Node]bool
 
 	budgets map[budgetID]*budget
@@ -70,6 +70,7 @@ func New(as *assess.Assessor, set Settings, hist *history.Log, now time.Time, wa
 	e := &Engine{}
 	e.Assessor, e.Hist, e.Now, e.provisional = as, hist, now, map[uint64]*history.Record{}
 	e.Set, e.wakeAt, e.logf, e.blocked = set, wakeAt, logf, map[kv.Key]map[*graph.Node]bool{}
+	e.patient = map[*graph.Node]bool{}
 	e.refused, e.tallies = map[*graph.Node][]*graph.Node{}, map[uint64]*tally{}
 	return e
 }
@@ -162,21 +163,21 @@ func (e *Engine) evaluate(n *graph.Node) {
 	}
 }
 
-// setPatient has a node looked at again when something has come of what it waits for.
+// setPatient notes whether a node waits for what it lacks.
 func (e *Engine) setPatient(n *graph.Node, yes bool) {
 	if e.patient[n] == yes {
 		return
 	}
-	if e.patient == nil {
-		e.patient = map[*graph.Node]bool{}
+	set := func(yes bool) {
+		if e.patient[n] = yes; !yes {
+			delete(e.patient, n)
+		}
 	}
-	e.G.OnUndo(func() { e.setPatient(n, !yes) })
-	if e.patient[n] = yes; !yes {
-		delete(e.patient, n)
-	}
+	e.G.OnUndo(func() { set(!yes) })
+	set(yes)
 }
 
-// wakePatient has those evaluated that lack something that is not about to be made any more. It
+// wakePatient wakes the patient nodes that lack something that is no longer about to be made. It
 // reports whether there are any.
 func (e *Engine) wakePatient() (some bool) {
 	for _, n := range slices.SortedFunc(maps.Keys(e.patient), assess.ByKey) {

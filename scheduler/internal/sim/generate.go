@@ -58,7 +58,7 @@ type generator struct {
 	limited      bool      // not all may go at once
 	ends         bool      // the two ends of a thing have needs, and nothing is of others
 	choosy       bool      // many need any of a kind with a certain text, some twice
-	needs        [2]string // of those that choose does
+	needs        [2]string // of b/0 and b/1, as choose wrote them last
 }
 
 func (g *generator) one(of ...string) string { return of[g.IntN(len(of))] }
