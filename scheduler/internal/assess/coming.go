@@ -14,17 +14,8 @@ const maxComing = 64
 
 // LacksOnlyComing reports whether all that a value in place lacks will be made, as far as is known.
 func (as *Assessor) LacksOnlyComing(n *graph.Node) bool {
-	left, lacks := maxComing, false
-	for _, e := range n.Out {
-		if !e.OfDesired() || e.State != graph.Missing {
-			continue
-		}
-		if e.Prefix() != "" || e.Together() || !as.comes(e.To, n, &left) {
-			return false
-		}
-		lacks = true
-	}
-	return lacks
+	left := maxComing
+	return as.lackComes(n, n, &left)
 }
 
 // comes reports whether n will be made though waiting stays as it is: nothing keeps it, and all that
@@ -37,21 +28,50 @@ func (as *Assessor) comes(n, waiting *graph.Node, left *int) bool {
 		return false
 	case n.Operates():
 		return true
-	case n.Busy(), n.Frozen, Left(n), Has(n, FlagNeedsRead), as.heldBy(n) != OnNothing, baseUntried(n), oldPeer(n) != nil:
+	case n.Frozen, Left(n), as.heldBy(n) != OnNothing, baseUntried(n), oldPeer(n) != nil:
 		return false
 	}
 	if _, holder := n.Holder(); holder != nil {
 		return false
 	}
 	for _, e := range n.Out {
-		switch {
-		case !e.OfDesired():
-		case e.Together(), e.To == nil, e.To == waiting, e.To.DependsOn(waiting):
-			return false
-		case e.State == graph.Satisfied:
-		case e.Prefix() != "", !as.comes(e.To, waiting, left):
+		if e.OfDesired() && (e.Together() || e.To == nil || e.To == waiting || e.To.DependsOn(waiting)) {
 			return false
 		}
 	}
-	return true
+	return as.lackComes(n, waiting, left)
+}
+
+// lackComes reports whether all that n lacks comes, though waiting stays as it is.
+func (as *Assessor) lackComes(n, waiting *graph.Node, left *int) bool {
+	comes, unanswered := false, false
+	for _, e := range n.Out {
+		switch {
+		case !e.OfDesired(), e.State == graph.Satisfied, n == waiting && e.State != graph.Missing:
+		case e.Prefix() != "", e.Together():
+			return false
+		case isAsked(e.To):
+		case answersOnDemand(e.To):
+			unanswered = true
+		case !as.comes(e.To, waiting, left):
+			return false
+		default:
+			comes = true
+		}
+	}
+	return comes || !unanswered
+}
+
+// answersOnDemand reports whether a key is observed once something needs it. What is read of it may
+// depend on the other needs of what asks: a pool has a lease for a claim once the pool is made. So
+// its absence is final only when none of those is about to be met.
+func answersOnDemand(n *graph.Node) bool {
+	k := kind.Of(n)
+	return k != nil && k.Observed && k.OnDemand
+}
+
+// isAsked reports whether a key that is observed on demand has not been read yet, or is about to be
+// read again.
+func isAsked(n *graph.Node) bool {
+	return answersOnDemand(n) && (n.Presence == graph.Unknown || n.BeingRead() || Has(n, FlagNeedsRead))
 }
