@@ -200,7 +200,7 @@ func (h *host) markedAddresses() (claimed, unclaimed []ipam.Taken) {
 			}
 			t := ipam.Taken{Addr: a.Prefix.Addr(), OnLink: true}
 			if claim, inside := cni.LinkOf(l.key, n); inside {
-				if p, uses := h.book.Prefix(claim); !uses || p.Addr() == t.Addr {
+				if used, uses := h.book.Address(claim); !uses || used == t.Addr {
 					t.Claim = claim // else the book is wrong about one of them
 				}
 			}

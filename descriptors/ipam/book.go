@@ -190,7 +190,26 @@ func (b *Book) User(name string, a netip.Addr) string {
 	return b.pools[name].User(a)
 }
 
-// Prefix is the address that a claim holds, with the length that its pool gives.
+// Address is the address that a claim uses.
+func (b *Book) Address(claim string) (netip.Addr, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	name, uses := b.where[claim]
+	if !uses {
+		return netip.Addr{}, false
+	}
+	return b.pools[name].Used(claim)
+}
+
+// poolOf is the pool of the address that a claim uses, "" if it uses none.
+func (b *Book) poolOf(claim string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.where[claim]
+}
+
+// Prefix is the address that a claim uses, with the length that its pool gives. It is false also
+// for a claim in the ledger whose pool is not known yet.
 func (b *Book) Prefix(claim string) (netip.Prefix, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,5 +217,5 @@ func (b *Book) Prefix(claim string) (netip.Prefix, bool) {
 	if !uses {
 		return netip.Prefix{}, false
 	}
-	return b.pools[name].Used(claim)
+	return b.pools[name].Prefix(claim)
 }

@@ -56,7 +56,7 @@ func (b *Book) Found(list []Taken) (missing int) {
 func (b *Book) correct(t Taken) {
 	pools := slices.Sorted(maps.Keys(b.pools))
 	if name, uses := b.where[t.Claim]; uses {
-		if a, _ := b.pools[name].Used(t.Claim); a.Addr() == t.Addr {
+		if a, _ := b.pools[name].Used(t.Claim); a == t.Addr {
 			return
 		}
 		b.expunge(t.Claim)

@@ -87,9 +87,19 @@ func history(t *testing.T, seed uint64, hits map[string]int) {
 	if wrong := a.settled(); wrong != "" {
 		fail("%s", wrong)
 	}
-	before, writes := maps.Clone(a.nets.has), a.nets.writes
-	a.restart()
-	if !maps.Equal(before, a.nets.has) || a.nets.writes != writes {
+	before, writes, removed := maps.Clone(a.nets.has), a.nets.writes, a.nets.removed
+	var lost []string
+	for _, prefix := range []string{"ippool/blue", "ippool/red", "ipaddress/"} {
+		if r.IntN(2) == 0 {
+			lost = append(lost, prefix)
+		}
+	}
+	log = append(log, fmt.Sprintf("restart, lost: %v", lost))
+	a.restart(lost...)
+	if a.nets.removed != removed && !a.contested() {
+		fail("a new start removed addresses of %v", before)
+	}
+	if len(lost) == 0 && a.nets.writes != writes {
 		fail("a new start changed %v to %v", before, a.nets.has)
 	}
 }
@@ -224,6 +234,18 @@ func (a *agent) shouldHave() (named map[netip.Addr][]string, loose map[string][]
 		}
 	}
 	return named, loose
+}
+
+// contested reports whether two claims ask for one address by name. Without its pool, nobody knows
+// which of them has it.
+func (a *agent) contested() bool {
+	named, _ := a.shouldHave()
+	for _, claims := range named {
+		if len(claims) > 1 {
+			return true
+		}
+	}
+	return false
 }
 
 // openButFor are the addresses that only those keep from who ask for them by name: who

@@ -25,13 +25,13 @@ type Held struct {
 	Address netip.Prefix `json:"address"`
 }
 
-// Claims is the kind of the claims. A claim is in place when the book says that it
-// uses an address.
+// Claims is the kind of the claims. A claim is in place when the book says that it uses an
+// address and its pool is known: without it, the length of the address is not.
 func Claims(b *Book) scheduler.Descriptor[*models.IPClaim, Held] {
 	d := kind.Of[*models.IPClaim, Held](models.KindIPClaim)
 	d.Create, d.CreateBatch = kind.CreateOne(b.createBatch), b.createBatch
 	d.Delete, d.DeleteBatch = kind.DeleteOne(b.deleteBatch), b.deleteBatch
-	d.Needs, d.Claims, d.Compare = needs, claims, compareClaims
+	d.Needs, d.Claims, d.Compare = b.needs, claims, compareClaims
 	d.Retrieve, d.Watch = b.retrieveClaims, b.claims.watch
 	return d
 }
@@ -40,15 +40,18 @@ type op = scheduler.Op[*models.IPClaim, Held]
 
 func claimOf(k scheduler.Key) string { return strings.TrimPrefix(string(k), claimPrefix) }
 
-func needs(k scheduler.Key, v *models.IPClaim) []scheduler.Need {
+func (b *Book) needs(k scheduler.Key, v *models.IPClaim) []scheduler.Need {
+	onPool := func(name string) scheduler.Need {
+		return scheduler.On(scheduler.Key(models.IPPoolKey(name)), "the pool of the address")
+	}
+	if v.GetPool() == "" { // it was found with an address that its pool no longer has for it
+		return []scheduler.Need{onPool(b.poolOf(claimOf(k)))}
+	}
 	lease := scheduler.On(scheduler.Key(models.IPLeaseKey(v.GetPool(), claimOf(k), v.Wanted())), leaseFor(v))
 	lease = scheduler.If(lease, func(_ scheduler.Key, l *models.IPLease, _ struct{}) bool { return l.GetAddress() != "" })
 	lease = scheduler.Tell(lease, func(l *models.IPLease, _ struct{}) string { return l.GetReason() })
 	lease = scheduler.Project(lease, func(l *models.IPLease, _ struct{}) string { return l.GetAddress() })
-	return []scheduler.Need{
-		scheduler.On(scheduler.Key(models.IPPoolKey(v.GetPool())), "the pool of the address"),
-		lease,
-	}
+	return []scheduler.Need{onPool(v.GetPool()), lease}
 }
 
 func leaseFor(v *models.IPClaim) string {
@@ -206,7 +209,7 @@ func (b *Book) freeing(claim string) (e kernel.Entry, rests bool) {
 	}
 	a, _ := b.pools[name].Used(claim)
 	b.freed++
-	return entryOf(name, a.Addr(), use{Freed: b.freed}), b.pools[name].Open(a.Addr())
+	return entryOf(name, a, use{Freed: b.freed}), b.pools[name].Open(a)
 }
 
 func (b *Book) retrieveClaims(_ context.Context, s scheduler.Scope[*models.IPClaim, Held]) iter.Seq2[scheduler.Found[*models.IPClaim, Held], error] {
@@ -223,8 +226,8 @@ func (b *Book) found(s scheduler.Scope[*models.IPClaim, Held]) (list []scheduler
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	see := func(claim, name string) {
-		a, uses := b.pools[name].Used(claim)
-		if !uses {
+		a, known := b.pools[name].Prefix(claim)
+		if !known {
 			return
 		}
 		v := &models.IPClaim{Pool: name, Address: a.Addr().String()}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plumb-net/plumb/descriptors/ipam/pool"
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
@@ -62,13 +63,25 @@ func (b *Book) setPool(k scheduler.Key, v *models.IPPool) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	_, known := b.values[name]
 	b.values[name] = v
 	p := b.pool(name)
 	b.takeFound(name) // before anybody who waits is given one of them
 	p.Set(specOf(v))
+	if !known {
+		b.claimsKnown(p)
+	}
 	b.clear(name)
 	b.told(name)
 	return nil
+}
+
+// claimsKnown announces the claims of a pool that has a network now: they are in place. The lock is
+// held.
+func (b *Book) claimsKnown(p *pool.Pool) {
+	for _, claim := range p.Claims() {
+		b.claims.add(scheduler.Key(models.IPClaimKey(claim)))
+	}
 }
 
 func (b *Book) dropPool(k scheduler.Key) {

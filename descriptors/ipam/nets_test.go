@@ -23,10 +23,11 @@ import (
 // nets are things that have the addresses of claims, as interfaces do.
 // They outlive agents.
 type nets struct {
-	mu     sync.Mutex
-	has    map[string]netip.Prefix // what a thing has
-	writes int
-	wrong  []string // addresses that two things had at once
+	mu      sync.Mutex
+	has     map[string]netip.Prefix // what a thing has
+	writes  int
+	removed int      // of the writes, those that removed an address
+	wrong   []string // addresses that two things had at once
 }
 
 // things are the kind of what has an address; the value is the claim's name. No
@@ -61,6 +62,7 @@ func (n *nets) things(b *ipam.Book, dead *atomic.Bool) scheduler.Descriptor[stri
 			n.mu.Lock()
 			defer n.mu.Unlock()
 			n.writes++
+			n.removed++
 			delete(n.has, name(k))
 			return nil
 		},
@@ -71,7 +73,7 @@ func (n *nets) things(b *ipam.Book, dead *atomic.Bool) scheduler.Descriptor[stri
 			return func(yield func(scheduler.Found[string, netip.Prefix], error) bool) {
 				for _, t := range slices.Sorted(maps.Keys(has)) {
 					k, claim := scheduler.Key("thing/"+t), t
-					if p, ok := b.Prefix(t); !ok || p != has[t] {
+					if p, ok := b.Prefix(t); ok && p != has[t] { // as the kind address does
 						claim += old
 					}
 					if s.Has(k) && !yield(scheduler.Found[string, netip.Prefix]{Key: k, Value: claim, Meta: has[t]}, nil) {
@@ -93,6 +95,7 @@ type agent struct {
 	disk *kernel.MemLedger
 	fail string // the failpoint at which operations die
 	hits map[string]int
+	lost bool // the ledger has lost entries
 
 	mu   sync.Mutex
 	s    *scheduler.Scheduler
@@ -143,6 +146,15 @@ func (a *agent) start() {
 		}
 		return nil
 	})
+	if a.lost {
+		var found []ipam.Taken
+		a.nets.mu.Lock()
+		for _, thing := range slices.Sorted(maps.Keys(a.nets.has)) {
+			found = append(found, ipam.Taken{Claim: thing, Addr: a.nets.has[thing].Addr(), OnLink: true})
+		}
+		a.nets.mu.Unlock()
+		a.book.Found(found)
+	}
 	a.s = scheduler.New(scheduler.Options{Sources: []string{"test"}})
 	must := func(err error) {
 		if err != nil {
@@ -162,6 +174,7 @@ func (a *agent) start() {
 	s := a.s
 	go func() { ended <- s.Run(ctx) }()
 	a.stop = func() { cancel(); <-ended }
+	synctest.Wait() // the kinds have been read when the source says what it wants
 	a.sayAll()
 	synctest.Wait()
 }
@@ -175,8 +188,16 @@ func (a *agent) sayAll() {
 	a.s.Submit(txn)
 }
 
-func (a *agent) restart() {
+// restart ends the agent, removes the entries with a prefix of lost from the ledger, and starts
+// another agent, which finds the addresses that things have.
+func (a *agent) restart(lost ...string) {
 	a.stop()
+	a.lost = len(lost) > 0
+	for _, prefix := range lost {
+		for _, e := range a.disk.Entries(prefix) {
+			a.disk.Remove(e.ID)
+		}
+	}
 	a.mu.Lock()
 	a.fail = ""
 	a.mu.Unlock()

@@ -15,7 +15,9 @@ import (
 //
 //	say       values, line by line: KEY VALUE, with none to withdraw
 //	see       how keys stand, line by line
-//	restart   the agent ends and begins again; nothing is written outside
+//	restart [PREFIX]
+//	          the agent ends and another starts; entries with the prefix are lost from the
+//	          ledger. No thing is changed
 //	die NAME  operations die at a failpoint until the restart
 //	wait D    time passes
 //	ledger    what is on disk
@@ -46,7 +48,11 @@ func TestStories(t *testing.T) {
 					synctest.Wait()
 				case "restart":
 					quiet, before := a.fail == "", a.nets.writes
-					a.restart()
+					var lost []string
+					for _, arg := range d.CmdArgs {
+						lost = append(lost, arg.Key)
+					}
+					a.restart(lost...)
 					if quiet && a.nets.writes != before {
 						d.Fatalf(t, "%d writes after a restart", a.nets.writes-before)
 					}

@@ -70,6 +70,16 @@ func fixedLosses() (all []loss) {
 				return text[:bytes.IndexByte(text, '\n')+1]
 			}), file + ": ", forgotten, 1})
 	}
+	for _, prefix := range []string{"ippool/", "ipaddress/"} {
+		all = append(all, loss{"ipam/ledger has lost " + prefix, change("ipam/ledger", func(text []byte) (rest []byte) {
+			for line := range bytes.Lines(text) {
+				if !bytes.Contains(line, []byte(prefix)) {
+					rest = append(rest, line...)
+				}
+			}
+			return rest
+		}), "ipam/ledger: ", 0, 1})
+	}
 	return append(all,
 		loss{"the ledgers of addresses and attachments are missing", func(t *testing.T, dir string) {
 			for _, sub := range []string{"ipam", "cni"} {
@@ -161,6 +171,9 @@ func TestLostState(t *testing.T) {
 				awaitTold(t, h, d.told)
 				if diff := host.Diff(before, h.Exact()); diff != "" {
 					t.Errorf("the start changed something:\n%s", diff)
+				}
+				if removed := h.Removed(); removed != "" {
+					t.Errorf("the start removed something:\n%s", removed)
 				}
 				if d.forgotten >= 0 {
 					if got := strings.Count(h.MustCtl("cni"), "forgotten"); got != d.forgotten {

@@ -160,6 +160,9 @@ func (s *staleHost) restore(empty string) {
 	if diff := host.Diff(before, s.Exact()); diff != "" {
 		t.Errorf("the start changed the host:\n%s", diff)
 	}
+	if removed := s.Removed(); removed != "" {
+		t.Errorf("the start removed something:\n%s", removed)
+	}
 	if len(s.attached) > 0 {
 		a := add(t, s.Host, "new", blue)
 		for pod, had := range s.attached {

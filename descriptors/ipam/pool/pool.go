@@ -210,14 +210,24 @@ func (p *Pool) Restore(claim string, addr netip.Addr) { p.use(claim, addr) }
 // Rest says that an address was freed; see Restore.
 func (p *Pool) Rest(addr netip.Addr) { p.rest.add(addr) }
 
-// Used is the address that a claim uses, with the length that the pool gives.
-func (p *Pool) Used(claim string) (netip.Prefix, bool) {
+// Used is the address that a claim uses.
+func (p *Pool) Used(claim string) (netip.Addr, bool) {
 	addr, uses := p.uses[claim]
-	if !uses {
+	return addr, uses
+}
+
+// Prefix is the address that a claim uses, with the length that the pool gives; false if the
+// claim uses none, or the pool has no network.
+func (p *Pool) Prefix(claim string) (netip.Prefix, bool) {
+	addr, uses := p.uses[claim]
+	if !uses || !p.ready {
 		return netip.Prefix{}, false
 	}
 	return p.prefix(addr), true
 }
+
+// Claims are those that use an address, sorted.
+func (p *Pool) Claims() []string { return slices.Sorted(maps.Keys(p.uses)) }
 
 // Moves reports whether a claim that asks for any address is to have another than
 // the one that it uses.
@@ -240,7 +250,7 @@ func (p *Pool) News() []Ask {
 // prefix is an address with the length that the pool gives, or alone where the
 // network has moved from under it.
 func (p *Pool) prefix(a netip.Addr) netip.Prefix {
-	if p.ready && p.shape.network.Contains(a) {
+	if p.shape.network.Contains(a) {
 		return netip.PrefixFrom(a, p.shape.length)
 	}
 	return netip.PrefixFrom(a, a.BitLen())

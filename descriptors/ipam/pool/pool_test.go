@@ -173,7 +173,7 @@ func TestRestore(t *testing.T) {
 	p.Rest(netip.MustParseAddr("10.0.0.1"))
 	p.Rest(netip.MustParseAddr("10.9.0.1"))
 	p.Set(spec("10.0.0.0/29"))
-	if got, _ := p.Used("web"); got.String() != "10.0.0.3/29" {
+	if got, _ := p.Prefix("web"); got.String() != "10.0.0.3/29" {
 		t.Errorf("web uses %s", got)
 	}
 	var order []string

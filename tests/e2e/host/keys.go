@@ -3,6 +3,7 @@ package host
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -121,13 +122,19 @@ func (h *Host) KernelWrites() int {
 	return 0
 }
 
-// Done lists the operations of the agent since it started, but for looks.
-func (h *Host) Done() string {
+// Done lists the operations of the agent since it started, except reads.
+func (h *Host) Done() string { h.t.Helper(); return h.done("create", "update", "replace", "delete") }
+
+// Removed lists the objects that the agent has deleted or replaced since it started.
+func (h *Host) Removed() string { h.t.Helper(); return h.done("replace", "delete") }
+
+func (h *Host) done(ops ...string) string {
 	h.t.Helper()
 	var records []struct {
-		Seq   int
-		Cause string
-		Done  []struct{ Op, Key, Reason, Error string }
+		Seq     int
+		Cause   string
+		Earlier bool
+		Done    []struct{ Op, Key, Reason, Error string }
 	}
 	out := h.MustCtl("history", "-o", "json")
 	if err := json.Unmarshal([]byte(out), &records); err != nil {
@@ -136,7 +143,7 @@ func (h *Host) Done() string {
 	var b strings.Builder
 	for _, r := range records {
 		for _, d := range r.Done {
-			if d.Op != "look" {
+			if !r.Earlier && slices.Contains(ops, d.Op) {
 				fmt.Fprintln(&b, r.Seq, r.Cause, d.Op, d.Key, d.Reason, d.Error)
 			}
 		}
