@@ -125,8 +125,17 @@ func (h *Host) KernelWrites() int {
 // Done lists the operations of the agent since it started, except reads.
 func (h *Host) Done() string { h.t.Helper(); return h.done("create", "update", "replace", "delete") }
 
-// Removed lists the objects that the agent has deleted or replaced since it started.
-func (h *Host) Removed() string { h.t.Helper(); return h.done("replace", "delete") }
+// Removed lists the objects in the kernel that the agent has deleted or replaced since it started.
+func (h *Host) Removed() string {
+	h.t.Helper()
+	var b strings.Builder
+	for line := range strings.Lines(h.done("replace", "delete")) {
+		if !strings.Contains(line, " ipclaim/") && !strings.Contains(line, " ippool/") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
 
 func (h *Host) done(ops ...string) string {
 	h.t.Helper()
