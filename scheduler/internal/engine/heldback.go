@@ -215,7 +215,11 @@ func (e *editor) takenByOwner(n *graph.Node) {
 	e.SetFlag(n, assess.FlagByOwner, true)
 	e.unhold(n)
 	e.wakeDerived(n)
-	n.EachDependent(func(d *graph.Node) bool { e.wakeDerived(d); return true })
+	n.EachIncoming(func(edge *graph.Edge) { // also those that are made together with n
+		if edge.OfActual() {
+			e.wakeDerived(edge.From)
+		}
+	})
 }
 
 // letStay: the node is wanted, so it need not go any more.
