@@ -32,13 +32,13 @@ func (e *nodes) clearHold(n *graph.Node) {
 // again at once, also if its failure was final.
 func (e *nodes) retryAbove(n *graph.Node) {
 	e.Out.Unblock(n)
-	for _, edge := range n.In {
+	n.EachIncoming(func(edge *graph.Edge) {
 		d := edge.From
 		if edge.OfDesired() && failedToMake(d) {
 			e.clearHold(d)
 			e.G.Wake(d)
 		}
-	}
+	})
 }
 
 // lapse: something that n needs is gone. What failed, or will, failed because of that, so

@@ -59,7 +59,7 @@ func (g *Graph) stale(t *Node, seen bool) (out []Stale) {
 	if t.Presence != Present {
 		return nil
 	}
-	t.eachIncoming(func(e *Edge) {
+	t.EachIncoming(func(e *Edge) {
 		if e.role&ofActual == 0 || !e.projects() || e.From.Presence == Absent || !e.partOf(t) {
 			return
 		}

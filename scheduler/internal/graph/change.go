@@ -99,7 +99,7 @@ func (g *needs) Ending(n *Node) (found *Node) {
 	if !g.Changing(n) {
 		return nil
 	}
-	n.eachIncoming(func(e *Edge) {
+	n.EachIncoming(func(e *Edge) {
 		if found == nil && e.is(counted) && g.ends(e, n) {
 			found = e.From
 		}

@@ -252,9 +252,9 @@ func (g *store) wakeAll(nodes []*Node) {
 // Refresh judges the node anew after its kind changed.
 func (g *Graph) Refresh(n *Node) { g.refresh(n, false) }
 
-// eachIncoming calls f for every edge that ends at n: those that need its key, and those that
+// EachIncoming calls f for every edge that ends at n: those that need its key, and those that
 // need any below a prefix and stand on n, or did last.
-func (n *Node) eachIncoming(f func(*Edge)) {
+func (n *Node) EachIncoming(f func(*Edge)) {
 	for _, e := range n.In {
 		f(e)
 	}
