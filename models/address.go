@@ -12,6 +12,10 @@ func (x *Address) EffectivePreferredLifetime() uint32 {
 	return orDefault(x.GetPreferredLifetime(), x.GetValidLifetime())
 }
 
+// EffectivePrefixRoute is whether there is a route to the network of the address: prefix_route,
+// default kernel.
+func (x *Address) EffectivePrefixRoute() string { return orDefault(x.GetPrefixRoute(), "kernel") }
+
 func (x *Address) check(f *findings) {
 	checkRef(x.Interface, "interface", "an interface", f)
 	switch {
@@ -35,6 +39,10 @@ func (x *Address) check(f *findings) {
 	if x.ValidLifetime > 0 && x.PreferredLifetime > x.ValidLifetime {
 		f.add("preferred_lifetime", "%d is longer than valid_lifetime, %d", x.PreferredLifetime, x.ValidLifetime)
 	}
+	if x.Metric > 0 && x.EffectivePrefixRoute() == "none" {
+		f.add("metric", "is that of the route to the network, which prefix_route leaves out; keep one")
+	}
+	x.checkPeer(f)
 }
 
 func (x *Address) checkAddress(f *findings) {
@@ -45,5 +53,28 @@ func (x *Address) checkAddress(f *findings) {
 	checkUnicast(p.Addr(), "address", f)
 	if x.Label != "" && p.Addr().Is6() {
 		f.add("label", "only IPv4 addresses have labels; leave it out")
+	}
+}
+
+func (x *Address) checkPeer(f *findings) {
+	if x.Peer == "" {
+		return
+	}
+	if x.Claim != "" {
+		f.add("peer", "not together with claim; write the address")
+		return
+	}
+	peer, ok := parseIP(x.Peer, "peer", f)
+	if !ok {
+		return
+	}
+	checkUnicast(peer, "peer", f)
+	p, err := netip.ParsePrefix(x.Address)
+	switch {
+	case err != nil:
+	case p.Addr().Is4() != peer.Is4():
+		f.add("peer", "%s is %s, and address %s is %s", peer, family(peer), x.Address, family(p.Addr()))
+	case p.Addr() == peer:
+		f.add("peer", "%s is the address itself; leave it out", peer)
 	}
 }

@@ -126,6 +126,7 @@ var limits = map[string]limit{
 	"IPPool.claim_length":                {min: 1, max: 128, zero: true},
 	"IPClaim.pool":                       {required: true},
 	"Address.scope":                      {words: []string{"global", "site", "link", "host"}},
+	"Address.prefix_route":               {words: []string{"kernel", "none"}},
 
 	"Proxy.listen":          {required: true},
 	"Proxy.forward":         {required: true},

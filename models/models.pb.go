@@ -2802,8 +2802,17 @@ type Address struct {
 	// valid_lifetime, which IPv4 needs: then it is the source of no new connections. 0: as
 	// long as it is valid.
 	PreferredLifetime uint32 `protobuf:"varint,7,opt,name=preferred_lifetime,json=preferredLifetime,proto3" json:"preferred_lifetime,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Address of the other end of a point-to-point link. The length of address is then the length
+	// of the network of the peer.
+	Peer string `protobuf:"bytes,8,opt,name=peer,proto3" json:"peer,omitempty"`
+	// Metric of the route to the network of the address. 0: that of the kernel, 0 for IPv4 and 256
+	// for IPv6.
+	Metric uint32 `protobuf:"varint,9,opt,name=metric,proto3" json:"metric,omitempty"`
+	// Whether there is a route to the network of the address while the interface is up: kernel
+	// (default), the kernel makes it; or none.
+	PrefixRoute   string `protobuf:"bytes,10,opt,name=prefix_route,json=prefixRoute,proto3" json:"prefix_route,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Address) Reset() {
@@ -2883,6 +2892,27 @@ func (x *Address) GetPreferredLifetime() uint32 {
 		return x.PreferredLifetime
 	}
 	return 0
+}
+
+func (x *Address) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *Address) GetMetric() uint32 {
+	if x != nil {
+		return x.Metric
+	}
+	return 0
+}
+
+func (x *Address) GetPrefixRoute() string {
+	if x != nil {
+		return x.PrefixRoute
+	}
+	return ""
 }
 
 // A table of nftables. It is made and replaced as one; nobody sees half of it.
@@ -5500,7 +5530,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x18\n" +
 	"\agateway\x18\x02 \x01(\tR\agateway\x12\x16\n" +
 	"\x06weight\x18\x03 \x01(\rR\x06weight\x12%\n" +
-	"\x05encap\x18\x04 \x01(\v2\x0f.plumb.v1.EncapR\x05encap\"\xd9\x01\n" +
+	"\x05encap\x18\x04 \x01(\v2\x0f.plumb.v1.EncapR\x05encap\"\xa8\x02\n" +
 	"\aAddress\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -5508,7 +5538,11 @@ const file_models_models_proto_rawDesc = "" +
 	"\x05label\x18\x04 \x01(\tR\x05label\x12\x14\n" +
 	"\x05scope\x18\x05 \x01(\tR\x05scope\x12%\n" +
 	"\x0evalid_lifetime\x18\x06 \x01(\rR\rvalidLifetime\x12-\n" +
-	"\x12preferred_lifetime\x18\a \x01(\rR\x11preferredLifetime\"\x99\x02\n" +
+	"\x12preferred_lifetime\x18\a \x01(\rR\x11preferredLifetime\x12\x12\n" +
+	"\x04peer\x18\b \x01(\tR\x04peer\x12\x16\n" +
+	"\x06metric\x18\t \x01(\rR\x06metric\x12!\n" +
+	"\fprefix_route\x18\n" +
+	" \x01(\tR\vprefixRoute\"\x99\x02\n" +
 	"\bNftables\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x16\n" +
 	"\x06family\x18\x02 \x01(\tR\x06family\x12\x14\n" +

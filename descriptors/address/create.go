@@ -83,6 +83,8 @@ func (d *address) jobOf(o *op) (job, error) {
 	j := job{op: o, exclusive: exclusive(d.interfaceOf(v.GetInterface())), addr: kernel.Address{
 		Index: link.Index, Prefix: p, Label: v.GetLabel(), Scope: scopeNumber(scopeOf(v, p)),
 		Valid: v.GetValidLifetime(), Preferred: v.EffectivePreferredLifetime(), Protocol: d.Owner.Protocol(),
+		Metric: v.GetMetric(), NoPrefixRoute: v.EffectivePrefixRoute() == noRoute, Peer: networkOf(v).peer,
+		Broadcast: broadcastOf(p, v),
 	}}
 	if err := d.take(&j); err != nil {
 		return job{}, err
@@ -225,19 +227,18 @@ func (d *address) clash(j job) error {
 		if !sameAddress(a, j.addr) {
 			continue
 		}
-		ours, shape, times := j.exclusive || j.recorded, alike(a, j.addr), lifetimesOf(j.op.Value).fit(a)
+		ours, want := j.exclusive || j.recorded, j.addr
+		if !ours {
+			want = leniently(want, a)
+		}
+		shape, fits := alike(a, want), lifetimesOf(j.op.Value).fit(a) && a.Metric == want.Metric && a.NoPrefixRoute == want.NoPrefixRoute
 		switch {
-		case shape && times:
-			if !ours {
-				d.Owner.Remove(string(j.op.Key))
-				d.shared.Note(at.LinkRef, at.Prefix, struct{}{})
-			}
+		case shape && fits && !ours:
+			d.Owner.Remove(string(j.op.Key))
+			d.shared.Note(at.LinkRef, at.Prefix, struct{}{})
 			return nil
 		case shape && ours:
-			if err := d.Kernel.ChangeAddress(at.NS, j.addr); err != nil {
-				return explain(j.op.Value, at, err)
-			}
-			return nil
+			return d.change(j, a, fits)
 		case ours:
 			r := &removal{link: at.LinkRef, there: there, doomed: []kernel.Address{a}}
 			if d.remove([]*removal{r}); r.err != nil {
@@ -258,6 +259,30 @@ func (d *address) clash(j job) error {
 	return fmt.Errorf("%s: the kernel says it exists, but it is not there", at.Prefix)
 }
 
+// change gives an address of ours what is asked for and can be changed. With fits nothing else than
+// the route to its network can be missing.
+func (d *address) change(j job, is kernel.Address, fits bool) error {
+	at := j.op.Meta
+	if !fits {
+		if err := d.Kernel.ChangeAddress(at.NS, j.addr); err != nil {
+			return explain(j.op.Value, at, err)
+		}
+	}
+	is.Metric, is.NoPrefixRoute = j.addr.Metric, j.addr.NoPrefixRoute
+	missing, err := d.lacksRoute(at.NS, is)
+	switch {
+	case err != nil || !missing:
+	case is.Prefix.Addr().Is4():
+		err = d.addRoute(at.NS, is)
+	case fits:
+		err = d.Kernel.ChangeAddress(at.NS, j.addr) // the kernel makes the route
+	}
+	if err != nil {
+		return fmt.Errorf("make the route to the network of %s: %w", at.Prefix, err)
+	}
+	return nil
+}
+
 // sameAddress reports whether the kernel has room for only one of the two.
 func sameAddress(a, b kernel.Address) bool {
 	return a.Prefix == b.Prefix || a.Prefix.Addr().Is6() && a.Prefix.Addr() == b.Prefix.Addr()
@@ -266,7 +291,7 @@ func sameAddress(a, b kernel.Address) bool {
 // alike: what was asked of the address and cannot be changed is so.
 func alike(is, want kernel.Address) bool {
 	return is.Prefix == want.Prefix && (want.Label == "" || is.Label == want.Label) &&
-		(want.Prefix.Addr().Is6() || is.Scope == want.Scope)
+		is.Peer == want.Peer && (want.Prefix.Addr().Is6() || is.Scope == want.Scope && is.NoPrefixRoute == want.NoPrefixRoute)
 }
 
 func explain(v *models.Address, at kernel.AddressRef, err error) error {

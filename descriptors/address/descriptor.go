@@ -78,7 +78,11 @@ type address struct {
 type held struct {
 	key scheduler.Key
 	lifetimes
+	network
 }
+
+// fit reports whether an address is as it is believed to be.
+func (h held) fit(a kernel.Address) bool { return h.lifetimes.fit(a) && h.network.fit(a) }
 
 type (
 	op    = scheduler.Op[*models.Address, kernel.AddressRef]
@@ -122,7 +126,8 @@ func claims(_ scheduler.Key, v *models.Address) []scheduler.Claim {
 	}}
 }
 
-// compare: of an address only its lifetimes can be changed without taking it away.
+// compare: of an address its lifetimes and what the route to its network is like can be changed
+// without taking it away, as far as the kernel can.
 func compare(_ scheduler.Key, from, to *models.Address) scheduler.Verdict {
 	var d kind.Differences
 	d.Must(from.GetInterface() != to.GetInterface(), "interface", from.GetInterface(), to.GetInterface())
@@ -135,6 +140,7 @@ func compare(_ scheduler.Key, from, to *models.Address) scheduler.Verdict {
 	p := parse(to.GetAddress())
 	was, is := scopeOf(from, p), scopeOf(to, p)
 	d.Must(was != is && (p.IsValid() || to.GetScope() != ""), "scope", was, is)
+	compareNetworks(&d, from, to)
 	// What runs down is told by a reading as it was set, see told.
 	have, want := lifetimesOf(from), lifetimesOf(to)
 	d.May(have.valid != want.valid, "valid_lifetime", inWords(have.valid), inWords(want.valid))
@@ -233,7 +239,7 @@ func (d *address) isWanted(k scheduler.Key) bool { return d.Wanted == nil || d.W
 // note keeps what is there, or is about to be, and returns what was before;
 // forget says that it is not, or will not be.
 func (d *address) note(at kernel.AddressRef, k scheduler.Key, v *models.Address) (before held) {
-	before, _ = d.have.Note(at.LinkRef, at.Prefix, held{k, lifetimesOf(v)})
+	before, _ = d.have.Note(at.LinkRef, at.Prefix, held{k, lifetimesOf(v), networkOf(v)})
 	return before
 }
 

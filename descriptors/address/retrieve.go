@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
@@ -34,7 +36,7 @@ func (d *address) retrieve(_ context.Context, s scope) iter.Seq2[found, error] {
 			yield(found{}, err)
 			return
 		}
-		r.read = d.reader(len(links))
+		r.read, r.routes = d.reader(len(links)), d.routeReader(len(links))
 		seen := map[scheduler.Key]bool{}
 		for _, l := range links {
 			for f, err := range r.on(l) {
@@ -85,6 +87,7 @@ type search struct {
 	claims  map[scheduler.Key]string
 	named   map[kernel.AddressRef]scheduler.Key // what the ledger names that is not derived
 	read    readLink
+	routes  readRoutes
 
 	readLinks map[kernel.LinkRef]bool
 }
@@ -101,6 +104,7 @@ type link struct {
 	host      string // in the kernel
 	ref       kernel.LinkRef
 	exclusive bool
+	up        bool
 }
 
 // learn finds which interfaces the scope is about, and which key an address belongs to.
@@ -185,7 +189,7 @@ func (r *search) links() ([]link, error) {
 }
 
 func (r *search) linkOf(name string, l kernel.Link) link {
-	return link{name: name, host: l.Name, ref: l.Ref(), exclusive: exclusive(r.d.interfaceOf(name))}
+	return link{name: name, host: l.Name, ref: l.Ref(), exclusive: exclusive(r.d.interfaceOf(name)), up: l.Up}
 }
 
 // link finds one interface where the scheduler or the ledger has it.
@@ -233,7 +237,13 @@ func (r *search) on(l link) iter.Seq2[found, error] {
 			r.d.tells.Store(true)
 		}
 		for _, a := range list {
-			f, mine := r.found(l, a)
+			f, mine, err := r.found(l, a)
+			if err != nil {
+				if !yield(found{Key: f.Key}, err) {
+					return
+				}
+				continue
+			}
 			if !mine || r.keys != nil && !r.keys[f.Key] {
 				continue
 			}
@@ -250,14 +260,38 @@ func (r *search) on(l link) iter.Seq2[found, error] {
 // readLink reads the addresses of a link.
 type readLink func(kernel.LinkRef) ([]kernel.Address, error)
 
+// few is how many links are read one by one.
+const few = 8
+
 // reader reads those of so many links; if they are many, all of a namespace at once.
 func (d *address) reader(links int) readLink {
-	const few = 8
 	if links <= few {
 		return func(ref kernel.LinkRef) ([]kernel.Address, error) { return d.Kernel.Addresses(ref.NS, ref.Index) }
 	}
 	dumps := owned.Dumps[byLink]{Read: d.addresses}
 	return func(ref kernel.LinkRef) ([]kernel.Address, error) {
+		all, err := dumps.Of(ref.NS)
+		return all[ref.Index], err
+	}
+}
+
+// readRoutes reads the routes to the networks of a link.
+type readRoutes func(kernel.LinkRef) ([]kernel.Route, error)
+
+// routeReader reads those of so many links, as reader does.
+func (d *address) routeReader(links int) readRoutes {
+	if links <= few {
+		return func(ref kernel.LinkRef) ([]kernel.Route, error) { return d.Kernel.PrefixRoutes(ref.NS, ref.Index) }
+	}
+	dumps := owned.Dumps[map[int][]kernel.Route]{Read: func(ns kernel.NS) (map[int][]kernel.Route, error) {
+		all, err := d.Kernel.PrefixRoutes(ns, 0)
+		of := map[int][]kernel.Route{}
+		for _, r := range all {
+			of[r.Index] = append(of[r.Index], r)
+		}
+		return of, err
+	}}
+	return func(ref kernel.LinkRef) ([]kernel.Route, error) {
 		all, err := dumps.Of(ref.NS)
 		return all[ref.Index], err
 	}
@@ -342,7 +376,7 @@ func (d *address) ownerOf(a kernel.Address) string {
 
 // found describes an address; mine is false for what is nobody's business:
 // what the kernel made on a link of ours.
-func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
+func (r *search) found(l link, a kernel.Address) (f found, mine bool, err error) {
 	f = found{
 		Key:  scheduler.Key(models.AddressKey(l.name, a.Prefix.String())),
 		Meta: kernel.AddressRef{LinkRef: l.ref, Prefix: a.Prefix},
@@ -352,7 +386,7 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
 		f.Key = k
 	}
 	if l.exclusive && a.Kernel && !wanted {
-		return f, false
+		return f, false, nil
 	}
 	e, recorded := r.d.Owner.Entry(string(f.Key))
 	recorded = recorded && e.NS == l.ref.NS && e.Index == l.ref.Index
@@ -368,6 +402,9 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
 	if a.Label != l.host {
 		f.Value.Label = a.Label
 	}
+	if err := r.describe(f.Value, l, a); err != nil {
+		return f, false, fmt.Errorf("read the routes to the networks of %s: %w", l.name, err)
+	}
 	if claim := r.claims[f.Key]; claim != "" {
 		f.Value.Claim = claim
 		if r.d.holds(claim, a.Prefix) {
@@ -376,9 +413,25 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool) {
 	}
 	if !l.exclusive && !recorded && !shared {
 		kn := r.wanted[place{l.name, a.Prefix}]
-		if f.Foreign = kn.Key != f.Key || kn.InPlace || !equal(f.Key, f.Value, kn.Value); !f.Foreign && !r.scope.ReadOnly {
+		if f.Foreign = kn.Key != f.Key || kn.InPlace || !equal(f.Key, f.Value, asFound(kn.Value, f.Value)); !f.Foreign && !r.scope.ReadOnly {
 			r.d.shared.Note(l.ref, a.Prefix, struct{}{})
 		}
 	}
-	return f, true
+	return f, true, nil
+}
+
+// asFound is what is wanted of an address of others, of which what the value does not say is left
+// to them.
+func asFound(want, is *models.Address) *models.Address {
+	w := proto.CloneOf(want)
+	if w.Peer == "" {
+		w.Peer = is.Peer
+	}
+	if w.Metric == 0 {
+		w.Metric = is.Metric
+	}
+	if w.PrefixRoute == "" {
+		w.PrefixRoute = is.PrefixRoute
+	}
+	return w
 }

@@ -88,6 +88,8 @@ func (d *address) heard(e kernel.Event) owned.News {
 	switch {
 	case e.Lost, e.Gone:
 		return owned.NewsOf(d.keysIn(e.NS, e.Gone)...)
+	case e.Route != nil && e.Deleted && e.Route.Protocol == kernel.ProtocolKernel:
+		return owned.NewsOf(d.lostRoute(e.NS, *e.Route)...)
 	case e.Address != nil:
 		return d.news(e.NS, *e.Address, e.Deleted)
 	}

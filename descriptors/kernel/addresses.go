@@ -11,7 +11,8 @@ type Addresses interface {
 	// of each.
 	AddAddresses(ns NS, as []Address) []error
 	// ChangeAddress gives an address that is there other lifetimes, and what else can be
-	// changed while it is there: who made it.
+	// changed while it is there: who made it, and the metric; of IPv6 also whether there is a
+	// route to the network, which is made again if it is missing.
 	ChangeAddress(ns NS, a Address) error
 	DeleteAddress(ns NS, a Address) error
 	// DeleteAddresses removes many, in order, with fewer calls of the kernel, and returns the
@@ -45,6 +46,10 @@ type Address struct {
 	// it. Ignored by AddAddress.
 	Tentative bool
 	Broadcast netip.Addr
+	// Metric of the route to the network, 0 the kernel's.
+	Metric uint32
+	// NoPrefixRoute: the kernel makes no route to the network.
+	NoPrefixRoute bool
 }
 
 // Network is what is on the link by the address: that of the peer, if it has one.

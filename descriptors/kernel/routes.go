@@ -10,6 +10,9 @@ import (
 type Routes interface {
 	// Routes of all tables but the kernel's own entries in table local.
 	Routes(ns NS) ([]Route, error)
+	// PrefixRoutes are those that the kernel made to the networks of the addresses of a link, or
+	// of all with index 0.
+	PrefixRoutes(ns NS, index int) ([]Route, error)
 	// AddRoute never replaces or appends: an equal identity is ErrExist.
 	AddRoute(ns NS, r Route) error
 	// AddRoutes adds many, in order, with fewer calls of the kernel, and returns the error
@@ -18,6 +21,10 @@ type Routes interface {
 	ReplaceRoute(ns NS, r Route) error
 	DeleteRoute(ns NS, r Route) error
 }
+
+// ProtocolKernel is the protocol of the routes that the kernel makes, RTPROT_KERNEL of
+// linux/rtnetlink.h.
+const ProtocolKernel = 2
 
 // Route is an entry of a routing table.
 type Route struct {

@@ -51,7 +51,7 @@ func onGateway(w way) scheduler.Need {
 	n = scheduler.Also(n, models.KindAddress+"/") // those that have names of their own
 	return scheduler.If(n, func(k scheduler.Key, a *models.Address, at kernel.AddressRef) bool {
 		on := a.GetInterface() == w.iface || strings.HasPrefix(string(k), models.AddressPrefix(w.iface))
-		return on && PrefixOf(a, at).Masked().Contains(w.gateway)
+		return on && networkOf(a, at).Contains(w.gateway)
 	})
 }
 
@@ -71,6 +71,19 @@ func (l *last[T]) of(t T, need func(T) scheduler.Need) scheduler.Need {
 		l.made.Store(m)
 	}
 	return m.need
+}
+
+// networkOf is what is on the link by an address: the network of its peer, if it has one; invalid
+// if there is no route to it.
+func networkOf(a *models.Address, at kernel.AddressRef) netip.Prefix {
+	p := PrefixOf(a, at)
+	if a.EffectivePrefixRoute() == "none" {
+		return netip.Prefix{}
+	}
+	if peer, err := netip.ParseAddr(a.GetPeer()); err == nil {
+		return netip.PrefixFrom(peer, p.Bits()).Masked()
+	}
+	return p.Masked()
 }
 
 // PrefixOf is an address that is in place.

@@ -73,11 +73,14 @@ func (k *Kernel) AddAddresses(ns kernel.NS, as []kernel.Address) []error {
 	return errs
 }
 
-// ChangeAddress gives an address that is there other lifetimes.
+// ChangeAddress changes what can be changed of an address that is there.
 func (k *Kernel) ChangeAddress(ns kernel.NS, a kernel.Address) error {
 	return k.in(ns, fmt.Sprintf("change address %s of link %d", a.Prefix, a.Index), func(n *namespace) error {
 		if err := checkAddress(a); err != nil {
 			return err
+		}
+		if a.Prefix.Addr().Is6() && a.Metric == 0 {
+			a.Metric = metricConnected6 // 0 leaves the metric as it is
 		}
 		return n.do(newAddress(a, unix.NLM_F_REPLACE), nil)
 	})
@@ -144,8 +147,11 @@ func newAddress(a kernel.Address, flags int) *message {
 	if a.Broadcast.IsValid() {
 		m.addr(unix.IFA_BROADCAST, a.Broadcast)
 	}
-	if addr.Is6() {
-		m.u32(unix.IFA_FLAGS, unix.IFA_F_NODAD)
+	if flags := flagsOf(a); flags != 0 {
+		m.u32(unix.IFA_FLAGS, flags)
+	}
+	if a.Metric != 0 {
+		m.u32(unix.IFA_RT_PRIORITY, a.Metric)
 	}
 	proto := a.Protocol
 	if a.Valid != 0 || a.Preferred != 0 || a.Deprecated {
@@ -166,6 +172,16 @@ func newAddress(a kernel.Address, flags int) *message {
 		m.u8(ifaProto, proto)
 	}
 	return m
+}
+
+func flagsOf(a kernel.Address) (flags uint32) {
+	if a.Prefix.Addr().Is6() {
+		flags = unix.IFA_F_NODAD
+	}
+	if a.NoPrefixRoute {
+		flags |= unix.IFA_F_NOPREFIXROUTE
+	}
+	return flags
 }
 
 // otherEnd is what the kernel takes the network of an address from.
@@ -211,6 +227,8 @@ func parseAddress(body []byte, named bool) (a kernel.Address, ok bool) {
 			a.Label = asString(v)
 		case unix.IFA_FLAGS:
 			flags = asU32(v)
+		case unix.IFA_RT_PRIORITY:
+			a.Metric = asU32(v)
 		case ifaProto:
 			a.Protocol = asU8(v)
 		case unix.IFA_CACHEINFO:
@@ -227,6 +245,10 @@ func parseAddress(body []byte, named bool) (a kernel.Address, ok bool) {
 	// The same bit means temporary in IPv6.
 	a.Secondary = body[0] == unix.AF_INET && flags&unix.IFA_F_SECONDARY != 0
 	a.Tentative = body[0] == unix.AF_INET6 && flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0
+	a.NoPrefixRoute = flags&unix.IFA_F_NOPREFIXROUTE != 0
+	if body[0] == unix.AF_INET6 && a.Metric == metricConnected6 {
+		a.Metric = 0
+	}
 	ends := flags&unix.IFA_F_PERMANENT == 0 && a.Valid != 0
 	a.Kernel = a.Protocol >= 1 && a.Protocol <= protoLinkLocal || a.Protocol == 0 && (ends || unnamed(a, named))
 	return a, a.Prefix.IsValid()

@@ -15,6 +15,10 @@ import (
 // defaultMetric6 is what the kernel makes of an IPv6 metric of 0.
 const defaultMetric6 = 1024
 
+// metricConnected6 is the metric of routes that the kernel makes to the networks of IPv6 addresses
+// (IP6_RT_PRIO_ADDRCONF).
+const metricConnected6 = 256
+
 // Routes of all tables, by table, destination and metric. The kernel's own
 // entries in table local are left out.
 func (k *Kernel) Routes(ns kernel.NS) (list []kernel.Route, err error) {
@@ -26,13 +30,19 @@ func (k *Kernel) Routes(ns kernel.NS) (list []kernel.Route, err error) {
 }
 
 func (n *namespace) routes() ([]kernel.Route, error) {
+	return n.routesOf(func(*message) {}, func(kernel.Route) bool { return true })
+}
+
+// routesOf lists the routes that the kernel selects by what filter adds to the request, and that pass.
+func (n *namespace) routesOf(filter func(*message), pass func(kernel.Route) bool) ([]kernel.Route, error) {
 	var list []kernel.Route
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		before := len(list)
 		m := newMessage(unix.RTM_GETROUTE, unix.NLM_F_DUMP)
 		m.b = append(m.b, family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+		filter(m)
 		err := n.dump(m, func() { list = list[:before] }, func(_ uint16, body []byte) {
-			if r, ok := parseRoute(body); ok {
+			if r, ok := parseRoute(body); ok && pass(r) {
 				list = push(list, r)
 			}
 		})
@@ -42,6 +52,29 @@ func (n *namespace) routes() ([]kernel.Route, error) {
 	}
 	slices.SortStableFunc(list, compareRoutes)
 	return list, nil
+}
+
+// PrefixRoutes are the routes to the networks of the addresses of a link, or of all with index 0.
+// The kernel selects them, so that other routes cost little.
+func (k *Kernel) PrefixRoutes(ns kernel.NS, index int) (list []kernel.Route, err error) {
+	err = k.in(ns, "list the routes to networks", func(n *namespace) error {
+		list, err = n.prefixRoutes(index)
+		return err
+	})
+	return list, err
+}
+
+func (n *namespace) prefixRoutes(index int) ([]kernel.Route, error) {
+	return n.routesOf(func(m *message) {
+		m.b[unix.NLMSG_HDRLEN+5] = unix.RTPROT_KERNEL
+		m.b[unix.NLMSG_HDRLEN+7] = unix.RTN_UNICAST
+		if index != 0 {
+			m.u32(unix.RTA_OIF, uint32(index))
+		}
+	}, func(r kernel.Route) bool {
+		// Kernels before 4.20 do not select.
+		return r.Protocol == unix.RTPROT_KERNEL && r.Type == routeTypes[unix.RTN_UNICAST] && (index == 0 || r.Index == index)
+	})
 }
 
 func compareRoutes(a, b kernel.Route) int {

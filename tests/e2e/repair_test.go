@@ -29,6 +29,9 @@ var damages = []struct{ what, where, command string }{
 	{"a secondary address is deleted", "container web", "addr del 10.N.0.11/24 dev ETH"},
 	{"an address is added", "container web", "addr add 10.N.0.77/24 dev ETH"},
 	{"a route is deleted", "container web", "route del 10.1N.0.0/16"},
+	{"the route to a network is deleted", "container web", "route del 10.N.0.0/24 dev ETH"},
+	{"the routes of a link are flushed", "container web", "route flush dev ETH"},
+	{"the metric of an address is changed", "container web", "addr change 10.N.0.1/24 dev ETH metric 7"},
 	{"a link is set down in a container", "container web", "link set ETH down"},
 	{"a link is set down on the host", "own", "link set X down"},
 	{"the MTU is changed", "container web", "link set ETH mtu 1300"},
@@ -37,6 +40,7 @@ var damages = []struct{ what, where, command string }{
 	{"a link is renamed on the host", "own", "link set X name other"},
 	{"a link is renamed in a container", "container web", "link set ETH name other"},
 	// One for all.
+	{"the routes of a container are flushed", "container web", "route flush table main"},
 	{"an address of the loopback is deleted", "container web", "addr del 192.0.2.1/32 dev lo"},
 	{"an address of the bridge is deleted", "own", "addr del 10.10.0.254/24 dev bridge0"},
 	{"a blackhole is deleted", "own", "route del blackhole 192.168.0.0/16"},

@@ -104,6 +104,7 @@ func (k *Kernel) ChangeAddress(ns kernel.NS, a kernel.Address) error {
 			k.disconnect6(l, was)
 			k.connect6(l, *is)
 		}
+		k.changeRoute(l, is, a)
 		setLifetimes(is, a)
 		is.Protocol, is.Kernel = cmp.Or(a.Protocol, is.Protocol), false
 		k.tellAddress(l, *is, false)
@@ -113,6 +114,38 @@ func (k *Kernel) ChangeAddress(ns kernel.NS, a kernel.Address) error {
 		return k.AddAddress(ns, a)
 	}
 	return err
+}
+
+// changeRoute gives an address the route to its network that is asked for. Of IPv4 only the metric
+// can be changed.
+func (k *Kernel) changeRoute(l *link, is *kernel.Address, asked kernel.Address) {
+	was := *is
+	if is.Prefix.Addr().Is6() {
+		is.Metric, is.NoPrefixRoute = metricOf6(asked), asked.NoPrefixRoute
+		if is.Metric != was.Metric || is.NoPrefixRoute != was.NoPrefixRoute {
+			k.disconnect6(l, was)
+		}
+		k.connect6(l, *is)
+		return
+	}
+	if asked.Metric == is.Metric {
+		return
+	}
+	is.Metric = asked.Metric
+	for _, r := range l.ns.routes.to(is.Network()) {
+		if r.Protocol == protoKernel && r.Type == "unicast" && r.Index == l.Index && r.Src == is.Prefix.Addr() && r.Metric == was.Metric {
+			k.removeRoute(l.ns, r, true)
+		}
+	}
+	k.connect4(l, *is)
+}
+
+// metricOf6 is 0 for the metric that routes to networks have anyway.
+func metricOf6(a kernel.Address) uint32 {
+	if a.Metric == metricConnected6 {
+		return 0
+	}
+	return a.Metric
 }
 
 // setLifetimes are those that Linux shows of what is asked. They do not run here: an address
@@ -193,18 +226,23 @@ func (l *link) take(a kernel.Address, at int) {
 // are also those that are in table local otherwise.
 func (k *Kernel) connect4(l *link, a kernel.Address) {
 	subnet, table := a.Network(), l.table()
-	r := kernel.Route{Dst: subnet, Table: table, Protocol: protoKernel, Type: "unicast", Scope: "link", Src: a.Prefix.Addr(), Index: l.Index}
+	r := kernel.Route{
+		Dst: subnet, Table: table, Metric: a.Metric, Protocol: protoKernel, Type: "unicast", Scope: "link", Src: a.Prefix.Addr(), Index: l.Index,
+	}
 	if table != tableMain {
 		local := r
-		local.Dst, local.Type, local.Scope, local.Src = hostPrefix(a.Prefix.Addr()), "local", "host", l.primary(a)
+		local.Dst, local.Type, local.Scope, local.Src, local.Metric = hostPrefix(a.Prefix.Addr()), "local", "host", l.primary(a), 0
 		k.insertRoute(l.ns, local)
 	}
 	if !l.Up || a.Secondary || subnet == hostPrefix(a.Prefix.Addr()) || subnet.Addr().IsUnspecified() || l.Name == loopback ||
 		a.Scope == scopeHost { // that is in table local
 		return
 	}
-	k.insertRoute(l.ns, r)
+	if !a.NoPrefixRoute {
+		k.insertRoute(l.ns, r)
+	}
 	if table != tableMain && subnet.Bits() < 31 {
+		r.Metric = 0
 		r.Dst, r.Type = hostPrefix(broadcast(subnet)), "broadcast"
 		k.insertRoute(l.ns, r)
 	}
@@ -265,7 +303,7 @@ func (k *Kernel) addAddress6(l *link, a kernel.Address) error {
 		return refused(syscall.EEXIST)
 	}
 	addr := a.Prefix.Addr()
-	a.Label, a.Broadcast = "", netip.Addr{}
+	a.Label, a.Broadcast, a.Metric = "", netip.Addr{}, metricOf6(a)
 	switch {
 	case addr.IsLoopback():
 		a.Scope = scopeHost
@@ -299,7 +337,10 @@ func (k *Kernel) connect6(l *link, a kernel.Address) {
 		return
 	}
 	for _, dst := range networks6(a) {
-		k.insertRoute(l.ns, l.connected6(dst))
+		r := l.connected6(dst)
+		if r.Metric = cmp.Or(a.Metric, metricConnected6); !slices.ContainsFunc(l.ns.routes.to(dst), func(is kernel.Route) bool { return same(is, r) }) {
+			k.insertRoute(l.ns, r)
+		}
 	}
 	if l.table() != tableMain {
 		r := l.connected6(hostPrefix(a.Prefix.Addr()))
@@ -325,6 +366,9 @@ func (l *link) connected6(dst netip.Prefix) kernel.Route {
 
 // networks6 are those to which an address brings routes.
 func networks6(a kernel.Address) []netip.Prefix {
+	if a.NoPrefixRoute {
+		return nil
+	}
 	if a.Peer.IsValid() {
 		return []netip.Prefix{a.Prefix.Masked(), hostPrefix(a.Peer)}
 	}
@@ -508,9 +552,11 @@ func (k *Kernel) dropAddress(l *link, a kernel.Address) {
 // them.
 func (k *Kernel) disconnect6(l *link, a kernel.Address) {
 	for _, dst := range append(networks6(a), hostPrefix(a.Prefix.Addr())) {
-		needed := slices.ContainsFunc(l.addresses, func(other kernel.Address) bool { return slices.Contains(networks6(other), dst) })
+		needed := slices.ContainsFunc(l.addresses, func(other kernel.Address) bool {
+			return other.Metric == a.Metric && slices.Contains(networks6(other), dst)
+		})
 		for _, r := range l.ns.routes.to(dst) {
-			if !needed && r.Protocol == protoKernel && r.Index == l.Index && (r.Metric == metricConnected6 || r.Type == "local") {
+			if !needed && r.Protocol == protoKernel && r.Index == l.Index && (r.Metric == cmp.Or(a.Metric, metricConnected6) || r.Type == "local") {
 				k.removeRoute(l.ns, r, true)
 			}
 		}

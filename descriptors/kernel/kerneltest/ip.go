@@ -224,6 +224,10 @@ func (c *request) address() error {
 			a.Preferred = uint32(c.number())
 		case "proto":
 			a.Protocol = uint8(c.number())
+		case "metric":
+			a.Metric = uint32(c.number())
+		case "noprefixroute":
+			a.NoPrefixRoute = true
 		case "nodad":
 		default:
 			return false

@@ -88,6 +88,7 @@ func made(r *rand.Rand) string {
 		"ip addr add " + address() + " dev " + link(),
 		"ip addr add " + address() + " dev " + link(),
 		"ip addr add " + address() + " dev " + link(),
+		"ip addr add " + address() + " dev " + link() + one(" metric 7", " noprefixroute"),
 		"ip addr del " + address() + " dev " + link(),
 		"ip " + family + "route add " + to + " via " + gateway,
 		"ip " + family + "route add " + to + " via " + gateway + " dev " + link(),

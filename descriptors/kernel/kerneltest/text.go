@@ -254,6 +254,10 @@ func (t *text) addresses(ns kernel.NS) error {
 		} else if !a.Kernel {
 			words = append(words, "nodad")
 		}
+		words = append(words, option("metric", a.Metric))
+		if a.NoPrefixRoute {
+			words = append(words, "noprefixroute")
+		}
 		words = append(words, option("valid_lft", min(a.Valid, 1)))
 		if a.Secondary {
 			words = append(words, "# secondary")
