@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -115,6 +116,9 @@ type party struct {
 	at      netip.Addr
 	servers map[uint16]net.PacketConn // answer with their port
 	clients map[uint16][]net.PacketConn
+
+	mu     sync.Mutex
+	failed []error // what servers could not read or answer
 }
 
 // published are the ports of the host that tables lead elsewhere, at which its own servers listen.
@@ -158,10 +162,15 @@ func newParty(t *testing.T, path string, at netip.Addr) *party {
 			buf := make([]byte, 100)
 			for {
 				_, from, err := c.ReadFrom(buf)
-				if err != nil {
+				if err == nil {
+					_, err = c.WriteTo(fmt.Append(nil, port), from)
+				}
+				if errors.Is(err, net.ErrClosed) {
 					return
 				}
-				_, _ = c.WriteTo(fmt.Append(nil, port), from)
+				if err != nil {
+					p.note(port, err)
+				}
 			}
 		}()
 	}
@@ -179,9 +188,18 @@ func (p *party) ask(c net.PacketConn, port uint16) string {
 	buf := make([]byte, 100)
 	n, _, err := c.ReadFrom(buf)
 	if err != nil {
-		return err.Error()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return fmt.Sprintf("%v, and the servers report %v", err, p.failed)
 	}
 	return string(buf[:n])
+}
+
+// note keeps why a server could not read or answer.
+func (p *party) note(port uint16, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = append(p.failed, fmt.Errorf("port %d: %w", port, err))
 }
 
 // TestClientsFollowPorts changes at random where ports of the host lead, while clients of UDP go on
