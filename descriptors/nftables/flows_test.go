@@ -210,6 +210,11 @@ func TestClientsFollowPorts(t *testing.T) {
 	b.net.IP(t, "link set lo up")
 	b.net.IPv6(t)
 	b.net.IP(t, "addr add fd00::1/128 dev lo nodad")
+	// The kernel makes the local route of an IPv6 address after the command has returned, and drops
+	// what is sent to the address until then.
+	netlinktest.Eventually(t, "fd00::1 is local", func() bool {
+		return strings.Contains(b.net.IP(t, "-6 route show table local"), "local fd00::1 ")
+	})
 	seed := *flowSeed
 	if seed == 0 {
 		seed = rand.Uint64()

@@ -27,6 +27,8 @@ func parse(listing, family, name string) (kernel.Table, error) {
 		case len(in) == 1:
 			if text, ok := strings.CutPrefix(line, "comment "); ok {
 				t.Comment = strings.Trim(text, `"`)
+			} else {
+				t.Chains = append(t.Chains, kernel.TableChain{Name: line}) // flags, with which nothing passes the table
 			}
 		case len(in) == 2:
 			addTo(&t, in[1], line)
@@ -59,7 +61,7 @@ func begin(t *kernel.Table, block string) {
 }
 
 // addTo adds a line of the block that was begun last. What is not ours to make, such as a
-// quota or a set without a type, shows as a chain.
+// quota, a set without a type or flags of the table, shows as a chain.
 func addTo(t *kernel.Table, block, line string) {
 	known := false
 	switch word, _, _ := strings.Cut(block, " "); word {
