@@ -318,6 +318,8 @@ func (d *iface) setUpType(w *wish, l *kernel.Link) error {
 		return d.setWireGuard(w, *l)
 	case *models.Interface_Bond:
 		return d.setLACPRate(w, l)
+	case *models.Interface_Vxlan:
+		return d.setFlood(w, *l)
 	}
 	return nil
 }

@@ -1,8 +1,11 @@
 package iface
 
 import (
+	"errors"
+
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
+	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -43,7 +46,9 @@ func (vxlan) differs(actual, desired *models.Interface) (d kind.Differences) {
 	d.Must(was.GetExternal() != is.GetExternal(), "vxlan.external", was.GetExternal(), is.GetExternal())
 	d.Must(was.GetVni() != is.GetVni(), "vxlan.vni", was.GetVni(), is.GetVni())
 	d.Must(addr(was.GetLocal()) != addr(is.GetLocal()), "vxlan.local", was.GetLocal(), is.GetLocal())
-	d.Must(addr(was.GetRemote()) != addr(is.GetRemote()), "vxlan.remote", was.GetRemote(), is.GetRemote())
+	d.Must(addr(was.GetRemote()) != addr(is.GetRemote()) && was.GetRemote() != noFlood, "vxlan.remote", was.GetRemote(), is.GetRemote())
+	d.May(was.GetRemote() == noFlood && is.GetRemote() != "", "vxlan.remote", was.GetRemote(), is.GetRemote())
+	d.Must(was.GetRemote() == noFlood && is.GetRemote() == "", "vxlan.remote", was.GetRemote(), is.GetRemote())
 	d.Must(addr(was.GetGroup()) != addr(is.GetGroup()), "vxlan.group", was.GetGroup(), is.GetGroup())
 	d.Must(was.EffectivePort() != is.EffectivePort(), "vxlan.port", was.EffectivePort(), is.EffectivePort())
 	d.Must(was.GetParent() != is.GetParent(), "vxlan.parent", was.GetParent(), is.GetParent())
@@ -65,7 +70,58 @@ func (d *iface) readVxlan(l kernel.Link) *models.Vxlan {
 	} else {
 		v.Remote = text(s.Remote)
 	}
+	if s.Remote.IsValid() && d.lacksFlood(l) {
+		if v.Remote != "" {
+			v.Remote = noFlood
+		} else {
+			v.Group = noFlood
+		}
+	}
 	return v
+}
+
+// noFlood is found as the remote, or the group, of a vxlan whose forwarding entry for all MACs was
+// removed since the kernel made it with the link. Nothing is sent there without it. That to a remote
+// can be added; that to a group cannot be made as the kernel does, so the link is replaced.
+const noFlood = "missing"
+
+// flood is that entry.
+func flood(l kernel.Link) kernel.FDBEntry {
+	return kernel.FDBEntry{Table: l.Index, MAC: kernel.ZeroMAC, Address: l.Vxlan.Remote}
+}
+
+func (d *iface) lacksFlood(l kernel.Link) bool {
+	_, err := d.Kernel.FDBEntry(l.NS, flood(l))
+	return errors.Is(err, kernel.ErrNotExist)
+}
+
+// setFlood makes the forwarding entry to the remote again if it is missing.
+func (d *iface) setFlood(w *wish, l kernel.Link) error {
+	if w.value.GetVxlan().GetRemote() == "" || l.Vxlan == nil || !d.lacksFlood(l) {
+		return nil
+	}
+	return d.Kernel.AddFDBEntry(l.NS, flood(l))
+}
+
+// newsOfFlood is what the removal of a forwarding entry says of a vxlan.
+func (d *iface) newsOfFlood(ns kernel.NS, e kernel.FDBEntry) owned.News {
+	if e.MAC != kernel.ZeroMAC || e.Port != 0 {
+		return owned.News{}
+	}
+	ref := kernel.LinkRef{NS: ns, Index: e.Table}
+	d.mu.Lock()
+	h := d.links[ref]
+	if h == nil || h.dead || addr(h.value.GetVxlan().GetRemote()) != e.Address {
+		d.mu.Unlock()
+		return owned.News{}
+	}
+	key, value, busy := h.key, h.value, h.busy
+	h.meanwhile.unclear = h.meanwhile.unclear || busy
+	d.mu.Unlock()
+	if busy || d.stillSo(key, ref, value) {
+		return owned.News{}
+	}
+	return owned.NewsOf(key)
 }
 
 // parentName names the interface below, "" if there is none.

@@ -31,6 +31,8 @@ func (d *iface) heard(e kernel.Event) owned.News {
 		return owned.NewsOf(d.keysIn(e.NS, e.Gone)...)
 	case e.Link != nil:
 		return d.news(*e.Link, e.Deleted)
+	case e.FDB != nil && e.Deleted:
+		return d.newsOfFlood(e.NS, *e.FDB)
 	case e.Port != 0:
 		return d.newsOfPort(kernel.LinkRef{NS: e.NS, Index: e.Port})
 	}

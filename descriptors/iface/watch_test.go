@@ -158,6 +158,22 @@ func TestWatchReportsWhatOthersDo(t *testing.T) {
 }
 
 // Who deletes a link is known if he wanted an echo; otherwise newer kernels do not say.
+// TestWatchReportsLostFlood: others remove the forwarding entry to the remote of a vxlan. Another
+// entry of theirs is no news.
+func TestWatchReportsLostFlood(t *testing.T) {
+	b := newBench(t)
+	b.make("fence", `{"bridge":{}}`)
+	b.make("vx", `{"vxlan":{"vni":7,"remote":"192.0.2.2"}}`)
+	n := b.follow()
+	b.own.Run(t, "bridge", "fdb", "append", "00:00:00:00:00:00", "dev", "vx", "dst", "192.0.2.3")
+	b.own.Run(t, "bridge", "fdb", "del", "00:00:00:00:00:00", "dev", "vx", "dst", "192.0.2.3")
+	if keys := b.drain(n); len(keys) != 0 {
+		t.Errorf("what others made and removed is news: %v", keys)
+	}
+	b.own.Run(t, "bridge", "fdb", "del", "00:00:00:00:00:00", "dev", "vx", "dst", "192.0.2.2")
+	n.reports(t, "interface/vx")
+}
+
 func TestWatchKnowsWhoDeletesALink(t *testing.T) {
 	b := newBench(t)
 	b.make("br0", `{"bridge":{}}`)

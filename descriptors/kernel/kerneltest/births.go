@@ -283,6 +283,9 @@ func (k *Kernel) typedVxlan(l *link, s kernel.VxlanSpec) error {
 		}
 	}
 	l.Type, l.Vxlan = "vxlan", &s
+	if s.Remote.IsValid() { // what it does with all frames that it knows no place for
+		l.fdb = append(l.fdb, kernel.FDBEntry{MAC: kernel.ZeroMAC, Address: s.Remote, Special: s.Remote.IsMulticast()})
+	}
 	if s.Parent == 0 {
 		return nil
 	}

@@ -57,6 +57,9 @@ func (k *Kernel) insert(l *link) {
 	n := l.ns
 	n.lastIndex++
 	l.NS, l.Index = n.id, n.lastIndex
+	for i := range l.fdb {
+		l.fdb[i].Table = l.Index
+	}
 	l.neighbors, l.features = map[netip.Addr]kernel.Neighbor{}, map[string]bool{}
 	n.links[l.Index], n.names[l.Name] = l, l
 }

@@ -279,18 +279,29 @@ func (t *text) neighbors(ns kernel.NS) error {
 // VLANs makes in those of the port as well.
 func (t *text) forwarding(ns kernel.NS) error {
 	all, err := t.k.FDB(ns)
+	made := map[kernel.FDBPlace]bool{} // with their vxlan
+	links, err2 := t.k.Links(ns)
+	for _, l := range links {
+		if l.Vxlan != nil && l.Vxlan.Remote.IsValid() {
+			e := kernel.FDBEntry{Table: l.Index, MAC: kernel.ZeroMAC, Address: l.Vxlan.Remote}
+			made[e.Place()] = true
+			if !slices.ContainsFunc(all, func(other kernel.FDBEntry) bool { return other.Place() == e.Place() }) {
+				t.line(ns, "bridge fdb", "del", e.MAC, "dev "+l.Name, addressOption("dst", e.Address))
+			}
+		}
+	}
 	for _, e := range all {
 		whole := e
 		whole.VLAN = 0
 		switch {
-		case e.Local || e.Special || e.VLAN != 0 && slices.Contains(all, whole):
+		case e.Local || e.Special || made[e.Place()] || e.VLAN != 0 && slices.Contains(all, whole):
 		case e.Port == 0:
 			t.line(ns, "bridge fdb", "append", e.MAC, "dev "+t.name(kernel.LinkRef{NS: ns, Index: e.Table}), addressOption("dst", e.Address))
 		default:
 			t.line(ns, "bridge fdb", "add", e.MAC, "dev "+t.name(kernel.LinkRef{NS: ns, Index: e.Port}), "master static", option("vlan", e.VLAN))
 		}
 	}
-	return err
+	return errors.Join(err, err2)
 }
 
 func (t *text) nexthops(ns kernel.NS) error {
