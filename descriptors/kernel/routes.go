@@ -28,9 +28,11 @@ const ProtocolKernel = 2
 
 // Route is an entry of a routing table.
 type Route struct {
-	Dst      netip.Prefix // 0.0.0.0/0 and ::/0 for the defaults
-	Table    uint32
-	Metric   uint32
+	Dst    netip.Prefix // 0.0.0.0/0 and ::/0 for the defaults
+	Table  uint32
+	Metric uint32
+	// TOS of the packets that the route is for, 0 all. Ignored by writes, which make none with it.
+	TOS      uint8
 	Protocol uint8
 	Type     string // "unicast", "blackhole", …
 	Scope    string // "global", "link", …
@@ -48,7 +50,7 @@ type Route struct {
 
 // Equal reports whether two routes are the same to the letter.
 func (r Route) Equal(o Route) bool {
-	return r.Dst == o.Dst && r.Table == o.Table && r.Metric == o.Metric && r.Protocol == o.Protocol &&
+	return r.Dst == o.Dst && r.Table == o.Table && r.Metric == o.Metric && r.TOS == o.TOS && r.Protocol == o.Protocol &&
 		r.Type == o.Type && r.Scope == o.Scope && r.Src == o.Src && r.MTU == o.MTU && r.Index == o.Index &&
 		r.Gateway == o.Gateway && r.Onlink == o.Onlink && r.Encap == o.Encap && r.Nexthop == o.Nexthop &&
 		slices.Equal(r.NextHops, o.NextHops)

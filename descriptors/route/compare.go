@@ -19,7 +19,9 @@ func compare(_ scheduler.Key, from, to *models.Route) scheduler.Verdict {
 	must("namespace", selector.Text(from.GetNamespace()), selector.Text(to.GetNamespace()))
 	may("type", from.EffectiveType(), to.EffectiveType())
 	may("way", ways(from), ways(to))
-	may("source", source(from), source(to))
+	if d.May(isBehind(from.GetSource()), "order", from.GetSource(), "first"); !isBehind(from.GetSource()) {
+		may("source", source(from), source(to))
+	}
 	may("mtu", from.GetMtu(), to.GetMtu())
 	d.May(from.GetAdopt() && !to.GetAdopt(), "adopt", true, false)
 	may("onlink", from.GetOnlink(), to.GetOnlink())

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -196,7 +197,7 @@ func (d *route) batchOf(ctx context.Context) *batch { return owned.BatchOf(ctx, 
 func (d *route) newBatch() *batch {
 	b := &batch{}
 	b.everyone.Read = func(ns kernel.NS) (map[identity][]kernel.Route, error) {
-		routes, err := d.Kernel.Routes(ns)
+		routes, err := d.forAll(ns)
 		all := make(map[identity][]kernel.Route, len(routes))
 		for _, r := range routes {
 			all[identityOf(r)] = append(all[identityOf(r)], r)
@@ -318,6 +319,9 @@ func (d *route) clash(ctx context.Context, w *wish) error {
 			owner = kernel.ProtocolName(r.Protocol)
 			continue
 		}
+		if first, is, err := d.first(ctx, w); is {
+			return cmp.Or(err, overtaken(first)) // a replacement would be of that one
+		}
 		if d.alike(w, r) {
 			return nil
 		}
@@ -363,6 +367,11 @@ func (d *route) update(ctx context.Context, k scheduler.Key, from, to *models.Ro
 			return was, err
 		}
 		return d.objects.Create(ctx, k, to)
+	}
+	if isBehind(from.GetSource()) {
+		if first, is, err := d.first(ctx, w); is || err != nil {
+			return was, explain(w, cmp.Or(err, overtaken(first))) // a replacement would be of that one
+		}
 	}
 	defer d.Owner.Begin(string(k))()
 	before := w.entry()

@@ -15,7 +15,7 @@ import (
 
 // retrieve reads the routes that the ledger names.
 func (d *route) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
-	r := &search{d: d, readOnly: s.ReadOnly, dumps: owned.Dumps[byIdentity]{Read: d.routes}, known: map[scheduler.Key]*models.Route{}, links: map[kernel.LinkRef]string{}}
+	r := &search{d: d, readOnly: s.ReadOnly, dumps: owned.Dumps[routes]{Read: d.routes}, known: map[scheduler.Key]*models.Route{}, links: map[kernel.LinkRef]string{}}
 	for _, kn := range s.Known {
 		r.known[kn.Key] = kn.Value
 	}
@@ -26,30 +26,49 @@ func (d *route) retrieve(ctx context.Context, s scope) iter.Seq2[found, error] {
 type search struct {
 	d        *route
 	readOnly bool
-	dumps    owned.Dumps[byIdentity]
+	dumps    owned.Dumps[routes]
 	known    map[scheduler.Key]*models.Route
 	// links are logical names. After a start each costs a request until interfaces are read.
 	links map[kernel.LinkRef]string
 }
 
-// byIdentity are all routes of a namespace that carry our number or may have been taken over.
-type byIdentity map[identity][]kernel.Route
+// routes are those of a namespace.
+type routes struct {
+	// ours carry our number or may have been taken over.
+	ours map[identity][]kernel.Route
+	// first are those that come before one that is in ours.
+	first map[identity]kernel.Route
+}
 
-func (d *route) routes(ns kernel.NS) (byIdentity, error) {
-	all, err := d.Kernel.Routes(ns)
-	ours := byIdentity{}
+func (d *route) routes(ns kernel.NS) (routes, error) {
+	all, err := d.forAll(ns)
+	rs := routes{map[identity][]kernel.Route{}, map[identity]kernel.Route{}}
+	at := 0 // where those of one identity begin, which follow each other
 	for i, r := range all {
+		id := identityOf(r)
+		if id != identityOf(all[at]) {
+			at = i
+		}
 		if r.Protocol != d.Owner.Protocol() && !kernel.ByPeople(r.Protocol) {
 			continue
 		}
-		id := identityOf(r)
-		if others := ours[id]; len(others) > 0 {
-			ours[id] = append(others, r)
+		if others := rs.ours[id]; len(others) > 0 {
+			rs.ours[id] = append(others, r)
 		} else { // nearly always
-			ours[id] = all[i : i+1 : i+1]
+			rs.ours[id] = all[i : i+1 : i+1]
+		}
+		if at < i && inOrder(r.Dst) {
+			rs.first[id] = all[at]
 		}
 	}
-	return ours, err
+	return rs, err
+}
+
+// forAll are the routes of a namespace without those that are for packets of one TOS only, of which
+// none is ours.
+func (d *route) forAll(ns kernel.NS) ([]kernel.Route, error) {
+	all, err := d.Kernel.Routes(ns)
+	return slices.DeleteFunc(all, func(r kernel.Route) bool { return r.TOS != 0 }), err
 }
 
 func (r *search) look(e kernel.Entry) (v *models.Route, ref kernel.LinkRef, err error) {
@@ -58,7 +77,8 @@ func (r *search) look(e kernel.Entry) (v *models.Route, ref kernel.LinkRef, err 
 	if err != nil {
 		return v, ref, fmt.Errorf("read the routes of its namespace: %w", err)
 	}
-	routes := all[parseIdentity(e.Mark)]
+	id := parseIdentity(e.Mark)
+	routes := all.ours[id]
 	if others := func(there kernel.Route) bool { return !r.d.Owner.Bears(e, there.Protocol) }; slices.ContainsFunc(routes, others) {
 		routes = slices.DeleteFunc(slices.Clone(routes), others)
 	}
@@ -78,7 +98,11 @@ func (r *search) look(e kernel.Entry) (v *models.Route, ref kernel.LinkRef, err 
 	if !r.readOnly {
 		r.d.note(e.NS, k, best)
 	}
-	return r.d.value(e.NS, best, like, r.linkName), at(e.NS, best), nil
+	v = r.d.value(e.NS, best, like, r.linkName)
+	if first, there := all.first[id]; there && !r.d.Owner.Bears(e, first.Protocol) {
+		v.Source = behindOf(first)
+	}
+	return v, at(e.NS, best), nil
 }
 
 func (r *search) linkName(ref kernel.LinkRef) string {

@@ -23,7 +23,9 @@ func Survey(s *kind.Survey) error {
 		}
 		several := map[identity]int{}
 		for _, r := range routes {
-			several[identityOf(r)]++
+			if r.TOS == 0 {
+				several[identityOf(r)]++
+			}
 		}
 		for _, r := range routes {
 			const ofKernel = 2
@@ -51,6 +53,9 @@ func Survey(s *kind.Survey) error {
 func unfit(s *kind.Survey, p kind.Place, r kernel.Route) string {
 	if !kernel.ByPeople(r.Protocol) || r.Protocol == 0 {
 		return "made by " + kernel.ProtocolName(r.Protocol)
+	}
+	if r.TOS != 0 {
+		return fmt.Sprintf("it is for packets of TOS %#x only, which no value says", r.TOS)
 	}
 	if r.Nexthop != 0 {
 		return fmt.Sprintf("it leads to the nexthop %d, which is not adopted", r.Nexthop)

@@ -22,7 +22,7 @@ func (d *route) heard(e kernel.Event) []scheduler.Key {
 	switch {
 	case e.Lost, e.Gone:
 		return d.keysIn(e.NS, e.Gone, func(kernel.Route) bool { return true })
-	case e.Route != nil:
+	case e.Route != nil && e.Route.TOS == 0:
 		return d.news(e.NS, *e.Route, e.Deleted)
 	case e.Link != nil && (e.Deleted || !e.Link.Up):
 		return d.keysIn(e.NS, false, func(r kernel.Route) bool { return uses(r, e.Link.Index) })
@@ -50,9 +50,6 @@ func (d *route) news(ns kernel.NS, r kernel.Route, deleted bool) []scheduler.Key
 	}
 	ours := r.Protocol == d.Owner.Protocol() || h.there() && r.Protocol == h.way.Protocol
 	if h.there() {
-		if deleted && !ours {
-			return nil // another one of the same identity went
-		}
 		if !deleted && ours && d.same(ns, h.route(identityOf(r)), r) {
 			return nil
 		}

@@ -57,7 +57,7 @@ func parseRoute(body []byte) (r kernel.Route, ok bool) {
 	} else {
 		dst = netip.IPv6Unspecified()
 	}
-	r.Table, r.Protocol = uint32(body[4]), body[5]
+	r.TOS, r.Table, r.Protocol = body[3], uint32(body[4]), body[5]
 	r.Scope, r.Type = routeScopes.name(body[6]), routeTypes.name(body[7])
 	r.Onlink = flags&unix.RTNH_F_ONLINK != 0
 	var encap uint16
