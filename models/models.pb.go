@@ -2443,7 +2443,7 @@ type Route struct {
 	// family of gateway or source, or claim:<ipclaim>, the address that it holds, by
 	// itself. Required.
 	Destination string `protobuf:"bytes,4,opt,name=destination,proto3" json:"destination,omitempty"`
-	// Address of the next router.
+	// Address of the next router. One of IPv6 also routes IPv4 packets.
 	Gateway string `protobuf:"bytes,5,opt,name=gateway,proto3" json:"gateway,omitempty"`
 	// Preferred source address, or claim:<ipclaim>.
 	Source string `protobuf:"bytes,6,opt,name=source,proto3" json:"source,omitempty"`

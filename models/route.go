@@ -247,9 +247,10 @@ func (x *Route) checkDestination(f *findings) (netip.Prefix, bool) {
 	return p, ok
 }
 
-// checkRouters: all addresses are of the family of the destination.
+// checkRouters: all addresses are of the family of the destination, except that IPv4 packets can
+// leave by an IPv6 gateway (RFC 8950).
 func (x *Route) checkRouters(fam string, f *findings) {
-	check := func(text, at string) {
+	check := func(text, at string, others bool) {
 		if text == "" {
 			return
 		}
@@ -258,17 +259,17 @@ func (x *Route) checkRouters(fam string, f *findings) {
 			return
 		}
 		checkUnicast(a, at, f)
-		if fam != "" && family(a) != fam {
+		if fam != "" && family(a) != fam && !(others && a.Is6()) {
 			f.add(at, "%s is %s, but the destination is %s", a, family(a), fam)
 		}
 	}
-	check(x.Gateway, "gateway")
+	check(x.Gateway, "gateway", true)
 	if claim, claimed := strings.CutPrefix(x.Source, ClaimPrefix); !claimed {
-		check(x.Source, "source")
+		check(x.Source, "source", false)
 	} else if err := CheckName(claim); err != nil {
 		f.add("source", "%s<ipclaim>: %v", ClaimPrefix, err)
 	}
 	for i, h := range x.Nexthops {
-		check(h.GetGateway(), fmt.Sprintf("nexthops[%d].gateway", i))
+		check(h.GetGateway(), fmt.Sprintf("nexthops[%d].gateway", i), true)
 	}
 }

@@ -44,9 +44,6 @@ func (x *Rule) check(f *findings) {
 		x.Namespace.check("namespace", f)
 	}
 	x.checkNetworks(f)
-	if x.Fwmask != 0 && x.Fwmark&^x.Fwmask != 0 {
-		f.add("fwmark", "%#x has bits that fwmask, %#x, leaves out; no packet would pass", x.Fwmark, x.Fwmask)
-	}
 	if x.Iif != "" && x.Iif != LocalIif {
 		checkRef(x.Iif, "iif", "an interface", f)
 	}
