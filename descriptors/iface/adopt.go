@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -448,7 +449,7 @@ func (d *iface) abandon(k scheduler.Key, l kernel.Link) error {
 // adoptedValue shows of an adopted link what we have changed, as it is now.
 func (d *iface) adoptedValue(k scheduler.Key, l kernel.Link, in *models.Namespace, hint *models.Interface) *models.Interface {
 	v := &models.Interface{
-		Namespace: in, HostName: l.Name, Addresses: hint.GetAddresses(), LinkOnly: hint.GetLinkOnly(), Link: hint.GetLink(),
+		Namespace: in, HostName: nameAs(k, l, hint), Addresses: hint.GetAddresses(), LinkOnly: hint.GetLinkOnly(), Link: hint.GetLink(),
 	}
 	var changed settings
 	if e, ok := d.Owner.Entry(string(k)); ok {
@@ -477,4 +478,13 @@ func (d *iface) adoptedValue(k scheduler.Key, l kernel.Link, in *models.Namespac
 	d.readOffloads(l, v, changed.Features, changed.RX != nil, changed.TX != nil)
 	d.hideUnnamed(k, v, hint)
 	return v
+}
+
+// nameAs is the name of an adopted link: the one that the value uses, if the link has it, or its
+// first.
+func nameAs(k scheduler.Key, l kernel.Link, hint *models.Interface) string {
+	if name := hint.EffectiveHostName(string(k)); slices.Contains(l.AltNames, name) {
+		return name
+	}
+	return l.Name
 }

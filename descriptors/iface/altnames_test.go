@@ -67,3 +67,22 @@ func TestAlternativeNamesAfterARestart(t *testing.T) {
 		t.Errorf("found %s", got)
 	}
 }
+
+// TestExistingByAlternativeName uses a link of others by a second name of it. The link is found as
+// wanted, and what others do to it is no news.
+func TestExistingByAlternativeName(t *testing.T) {
+	b := newBench(t)
+	b.own.IP(t, "link add theirs type bridge")
+	b.own.IP(t, "link property add dev theirs altname short")
+	b.own.IP(t, "link set theirs up") // of a link that is down the kernel does not report names
+	b.make("fence", `{"bridge":{}}`)
+	n := b.follow()
+	b.make("up", `{"existing":{},"host_name":"short"}`)
+	b.same("up")
+	b.own.IP(t, "link set theirs mtu 1400")
+	if keys := b.drain(n); len(keys) != 0 {
+		t.Errorf("what others do to their link is news: %v", keys)
+	}
+	b.own.IP(t, "link property del dev theirs altname short")
+	n.reports(t, "interface/up")
+}
