@@ -1,6 +1,13 @@
 package models
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// Copy is a copy that shares nothing.
+func (x *Address) Copy() *Address { return proto.CloneOf(x) }
 
 // EffectiveScope is the scope: scope, default global. IPv6 addresses have the
 // scope that follows from the address, whatever is written.

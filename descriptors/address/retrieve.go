@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
@@ -423,7 +421,7 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool, err error)
 // asFound is what is wanted of an address of others, of which what the value does not say is left
 // to them.
 func asFound(want, is *models.Address) *models.Address {
-	w := proto.CloneOf(want)
+	w := want.Copy()
 	if w.Peer == "" {
 		w.Peer = is.Peer
 	}
