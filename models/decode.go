@@ -1,6 +1,7 @@
 package models
 
 import (
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -67,5 +68,21 @@ func DecodeKind(kind string, data []byte) (proto.Message, error) {
 	if err := found.err(); err != nil {
 		return nil, err
 	}
+	if v, ok := msg.(*Interface); ok && tree.saysNone("addresses") && !tree.names("addresses_exclusive") {
+		v.AddressesExclusive = true
+	}
 	return msg, nil
+}
+
+// saysNone reports whether an object has a member that is an empty list, which messages cannot tell
+// from one that is missing.
+func (n node) saysNone(name string) bool {
+	return slices.ContainsFunc(n.members, func(m member) bool {
+		return m.name == name && m.value.kind == '[' && len(m.value.items) == 0
+	})
+}
+
+// names reports whether an object has a member.
+func (n node) names(name string) bool {
+	return slices.ContainsFunc(n.members, func(m member) bool { return m.name == name })
 }

@@ -41,6 +41,17 @@ func (x *Interface) SetsOnce(field string) bool { return slices.Contains(x.GetSe
 // IsEnabled reports whether the interface shall be up: enabled, default true.
 func (x *Interface) IsEnabled() bool { return x.Enabled == nil || *x.Enabled }
 
+// IsMade reports whether Plumb makes the link. Others made those that exist, a loopback, and what is
+// taken over.
+func (x *Interface) IsMade() bool {
+	return x != nil && x.GetExisting() == nil && x.GetLoopback() == nil && !x.GetAdopt()
+}
+
+// RemovesAddresses reports whether addresses of others are removed from the link.
+func (x *Interface) RemovesAddresses() bool {
+	return x.GetAddressesExclusive() || x.IsMade() && len(x.GetAddresses()) > 0
+}
+
 // Copy is a copy that may be changed.
 func (x *Interface) Copy() *Interface { return proto.CloneOf(x) }
 
@@ -104,6 +115,9 @@ func (x *Interface) check(name string, f *findings) {
 	}
 	if x.LinkOnly && len(x.Addresses) > 0 {
 		f.add("link_only", "leaves addresses to others; take it out, or the addresses")
+	}
+	if x.LinkOnly && x.AddressesExclusive {
+		f.add("addresses_exclusive", "removes addresses of others, and link_only leaves addresses to others; keep one")
 	}
 	if x.Adopt && (x.GetExisting() != nil || x.GetLoopback() != nil) {
 		f.add("adopt", "is for links that Plumb makes if they are not there; %s is always others'", x.LinkType())

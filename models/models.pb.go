@@ -242,8 +242,9 @@ type Interface struct {
 	// Hardware address, six bytes in hex with colons, not a multicast one. Empty: left as
 	// it is; a new link has one of the kernel's choice.
 	MacAddress string `protobuf:"bytes,5,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"`
-	// Addresses in CIDR notation, or claim:<ipclaim>. The list is the whole truth on
-	// links that Plumb made: other addresses are taken off.
+	// Addresses in CIDR notation, or claim:<ipclaim>. On a link that Plumb made, a list removes all
+	// other addresses, and an empty one ([]) removes all. Without a list, and on links of others,
+	// addresses of others stay.
 	Addresses []string `protobuf:"bytes,6,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// Logical name of the bridge, bond or vrf that the interface belongs to.
 	Master string `protobuf:"bytes,7,opt,name=master,proto3" json:"master,omitempty"`
@@ -273,6 +274,10 @@ type Interface struct {
 	// Accept ICMP redirects, by which neighbors on the link change routes of the namespace.
 	// Unset: links that Plumb made accept none, others are left as they are.
 	AcceptRedirects *bool `protobuf:"varint,19,opt,name=accept_redirects,json=acceptRedirects,proto3,oneof" json:"accept_redirects,omitempty"`
+	// Remove all addresses that neither the list nor an address of its own names, also without a list
+	// and on links of others. Those that the kernel makes, or a daemon with a lifetime, stay. Not
+	// together with link_only.
+	AddressesExclusive bool `protobuf:"varint,40,opt,name=addresses_exclusive,json=addressesExclusive,proto3" json:"addresses_exclusive,omitempty"`
 	// Types that are valid to be assigned to Link:
 	//
 	//	*Interface_Veth
@@ -438,6 +443,13 @@ func (x *Interface) GetAcceptRa() bool {
 func (x *Interface) GetAcceptRedirects() bool {
 	if x != nil && x.AcceptRedirects != nil {
 		return *x.AcceptRedirects
+	}
+	return false
+}
+
+func (x *Interface) GetAddressesExclusive() bool {
+	if x != nil {
+		return x.AddressesExclusive
 	}
 	return false
 }
@@ -5309,7 +5321,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\x04path\x18\x05 \x01(\tH\x00R\x04path\x12\x12\n" +
 	"\x03pod\x18\a \x01(\tH\x00R\x03pod\x12\x14\n" +
 	"\x05inode\x18\x06 \x01(\x04R\x05inodeB\x04\n" +
-	"\x02in\"\xf7\v\n" +
+	"\x02in\"\xa8\f\n" +
 	"\tInterface\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1b\n" +
 	"\thost_name\x18\x02 \x01(\tR\bhostName\x12\x1d\n" +
@@ -5329,7 +5341,8 @@ const file_models_models_proto_rawDesc = "" +
 	"\x05rings\x18\r \x01(\v2\x0f.plumb.v1.RingsR\x05rings\x12\x14\n" +
 	"\x05adopt\x18\x0e \x01(\bR\x05adopt\x12 \n" +
 	"\taccept_ra\x18\x12 \x01(\bH\x02R\bacceptRa\x88\x01\x01\x12.\n" +
-	"\x10accept_redirects\x18\x13 \x01(\bH\x03R\x0facceptRedirects\x88\x01\x01\x12$\n" +
+	"\x10accept_redirects\x18\x13 \x01(\bH\x03R\x0facceptRedirects\x88\x01\x01\x12/\n" +
+	"\x13addresses_exclusive\x18( \x01(\bR\x12addressesExclusive\x12$\n" +
 	"\x04veth\x18\x14 \x01(\v2\x0e.plumb.v1.VethH\x00R\x04veth\x12*\n" +
 	"\x06bridge\x18\x15 \x01(\v2\x10.plumb.v1.BridgeH\x00R\x06bridge\x12'\n" +
 	"\x05vxlan\x18\x16 \x01(\v2\x0f.plumb.v1.VxlanH\x00R\x05vxlan\x12$\n" +

@@ -128,6 +128,16 @@ func (b *bench) link(name, value string) kernel.LinkRef {
 	return l.Ref()
 }
 
+// is has an interface be wanted and be there with a value.
+func (b *bench) is(name, value string, ref kernel.LinkRef) {
+	b.t.Helper()
+	msg, err := models.DecodeKind(models.KindInterface, []byte(value))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.links.put(scheduler.Key(models.InterfaceKey(name)), &inPlace{msg.(*models.Interface), ref})
+}
+
 // add creates address/<name>, or the derived key if the name is "".
 func (b *bench) add(key, value string) error {
 	b.t.Helper()

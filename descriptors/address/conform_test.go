@@ -42,7 +42,7 @@ func TestConform(t *testing.T) {
 }
 
 func conform(t *testing.T, b *bench, samples []schedulertest.Sample[*models.Address], foreign bool) {
-	b.link("web", `{"bridge":{}}`)
+	b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
 	b.link("eth9", `{"existing":{}}`)
 	spec := schedulertest.Spec[*models.Address, kernel.AddressRef]{
 		Samples: samples,

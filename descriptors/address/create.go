@@ -28,11 +28,11 @@ func newBatch() *batch { return &batch{} }
 
 // job is one creation.
 type job struct {
-	op        *op
-	addr      kernel.Address
-	exclusive bool
-	recorded  bool // the ledger named it before, for this key or the one that it is taken over from
-	foreign   bool // it is there, and was before us
+	op       *op
+	addr     kernel.Address
+	ours     bool
+	recorded bool // the ledger named it before, for this key or the one that it is taken over from
+	foreign  bool // it is there, and was before us
 	// before is what was believed of the address until now; without a key, nothing.
 	before held
 	err    error // what the kernel said
@@ -55,7 +55,7 @@ func (d *address) prepare(ctx context.Context, o *op) (owned.Job[kernel.AddressR
 		},
 		Cancel: func() { d.restore(j) },
 	}
-	if !j.foreign && (!j.exclusive || named(o.Key)) {
+	if !j.foreign && (!j.ours || named(o.Key)) {
 		made.Entries = []kernel.Entry{d.entry(j)}
 	}
 	return made, nil
@@ -80,7 +80,7 @@ func (d *address) jobOf(o *op) (job, error) {
 		return job{}, err
 	}
 	o.Meta = kernel.AddressRef{LinkRef: link, Prefix: p}
-	j := job{op: o, exclusive: exclusive(d.interfaceOf(v.GetInterface())), addr: kernel.Address{
+	j := job{op: o, ours: isOurs(d.interfaceOf(v.GetInterface())), addr: kernel.Address{
 		Index: link.Index, Prefix: p, Label: v.GetLabel(), Scope: scopeNumber(scopeOf(v, p)),
 		Valid: v.GetValidLifetime(), Preferred: v.EffectivePreferredLifetime(), Protocol: d.Owner.Protocol(),
 		Metric: v.GetMetric(), NoPrefixRoute: v.EffectivePrefixRoute() == noRoute, Peer: networkOf(v).peer,
@@ -89,7 +89,7 @@ func (d *address) jobOf(o *op) (job, error) {
 	if err := d.take(&j); err != nil {
 		return job{}, err
 	}
-	if !j.exclusive && !j.recorded {
+	if !j.ours && !j.recorded {
 		if j.foreign, err = d.stands(link, j.addr); err != nil {
 			d.restore(j)
 		}
@@ -227,7 +227,7 @@ func (d *address) clash(j job) error {
 		if !sameAddress(a, j.addr) {
 			continue
 		}
-		ours, want := j.exclusive || j.recorded, j.addr
+		ours, want := j.ours || j.recorded, j.addr
 		if !ours {
 			want = leniently(want, a)
 		}

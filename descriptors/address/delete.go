@@ -72,22 +72,23 @@ func (d *address) find(r *removal, ops []*op, read readLink) {
 		r.forgotten = append(r.forgotten, o)
 		d.forget(o.Meta) // first, or we take the event for news
 		d.Announcer.Removed(o.Meta)
+		_, shared := d.shared.Get(o.Meta.LinkRef, o.Meta.Prefix)
 		d.shared.Forget(o.Meta.LinkRef, o.Meta.Prefix)
 		for _, a := range r.there {
-			if a.Prefix == o.Meta.Prefix && d.mayDelete(o) {
+			if a.Prefix == o.Meta.Prefix && !shared && d.mayDelete(o) {
 				r.doomed = append(r.doomed, a)
 			}
 		}
 	}
 }
 
-// mayDelete: all on our own link, elsewhere what the ledger names.
+// mayDelete: all on a link of ours, elsewhere what the ledger names.
 func (d *address) mayDelete(o *op) bool {
 	if e, recorded := d.Owner.Entry(string(o.Key)); recorded && e.NS == o.Meta.NS && e.Index == o.Meta.Index {
 		return true
 	}
 	v, link, ok := d.Interfaces.Get(scheduler.Key(models.InterfaceKey(o.Value.GetInterface())))
-	return ok && link == o.Meta.LinkRef && exclusive(v)
+	return ok && link == o.Meta.LinkRef && isOurs(v)
 }
 
 // remove takes addresses off their links, and puts back those that the kernel drops with them.

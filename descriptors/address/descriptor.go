@@ -213,9 +213,10 @@ func scopeName(n int) string {
 	return "global"
 }
 
-// exclusive reports whether all addresses of an interface are ours to say.
-func exclusive(v *models.Interface) bool {
-	return v != nil && !v.GetLinkOnly() && v.GetExisting() == nil && v.GetLoopback() == nil && !v.GetAdopt()
+// isOurs reports whether an address that a value names is ours on the link of an interface, whoever put
+// it there. Addresses of others are removed from some of these links only.
+func isOurs(v *models.Interface) bool {
+	return v.RemovesAddresses() || v.IsMade() && !v.GetLinkOnly()
 }
 
 // interfaceOf is what is known of an interface: as it should be, as it is, as

@@ -9,13 +9,14 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kernel/kerneltest"
+	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/netlink/hosttest"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
 func TestOnOurOwnLinkWeSayItAll(t *testing.T) {
 	b := newBench(t)
-	b.link("web", `{"bridge":{}}`)
+	b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
 	b.derived("web", "10.0.0.1/24", "10.0.0.2/24", "fd00::1/64")
 	if b.ledger.Writes() != 0 {
 		t.Errorf("%d writes of the ledger on the hot path", b.ledger.Writes())
@@ -94,7 +95,7 @@ func TestOnOurOwnLinkWeSayItAll(t *testing.T) {
 func TestAddressesWithAPeer(t *testing.T) {
 	hosttest.OnEachKernel(t, func(t *testing.T, h *hosttest.Host) {
 		b := newBenchOn(t, h)
-		b.link("web", `{"bridge":{}}`)
+		b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
 		b.derived("web", "10.0.0.1/24", "fd00::1/64")
 		before := b.commands("web")
 		b.Do(t, b.Own(), "ip addr add 10.5.0.1 peer 10.5.0.2/32 dev web")
@@ -147,7 +148,7 @@ func (b *bench) commands(link string) string {
 // ours, is nobody's doing.
 func TestWhoAddedToOurLink(t *testing.T) {
 	b := newBench(t)
-	web := b.link("web", `{"bridge":{}}`)
+	web := b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
 	b.link("eth9", `{"existing":{}}`)
 	b.derived("web", "10.0.0.1/24")
 	b.net.IP(t, "addr add 10.0.0.77/24 dev web")
@@ -179,7 +180,7 @@ address/web/10.0.0.80/24 foreign=false the agent of another label (protocol %d)`
 
 func TestCreateTwiceAndDeleteTwice(t *testing.T) {
 	b := newBench(t)
-	b.link("web", `{"bridge":{}}`)
+	b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
 	b.derived("web", "10.0.0.1/24", "10.0.0.1/24", "fd00::1/64", "fd00::1/64")
 	kn := b.in["address/web/10.0.0.1/24"]
 	for range 2 {
@@ -194,7 +195,7 @@ func TestCreateTwiceAndDeleteTwice(t *testing.T) {
 // What differs on our own link is replaced.
 func TestOwnLinkOtherSettings(t *testing.T) {
 	b := newBench(t)
-	b.link("web", `{"bridge":{}}`)
+	b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
 	b.net.IP(t, "addr add fd00::1/128 dev web")
 	b.net.IP(t, "addr add 10.0.0.1/24 scope link dev web")
 	b.derived("web", "fd00::1/64", "10.0.0.1/24")
@@ -240,6 +241,43 @@ func TestLinkOnlyLeavesAddressesToOthers(t *testing.T) {
 	}
 }
 
+// TestWithoutAListAddressesOfOthersStay puts an address of others on a link that Plumb made for a
+// value without addresses. It stays until the value lists addresses or says that they are exclusive.
+// What Plumb made itself goes with its key.
+func TestWithoutAListAddressesOfOthersStay(t *testing.T) {
+	b := newBench(t)
+	ref := b.link("web", `{"bridge":{},"addresses":["10.0.2.1/24"]}`)
+	b.derived("web", "10.0.2.1/24")
+	b.is("web", `{"bridge":{}}`, ref) // the list is removed
+	b.net.IP(t, "addr add 10.0.0.77/24 dev web")
+	if err := b.add("address/own", `{"interface":"web","address":"10.0.1.1/24"}`); err != nil {
+		t.Fatal(err)
+	}
+	want := "address/own address/web/10.0.0.77/24* address/web/10.0.2.1/24"
+	if got := b.look(); got != want {
+		t.Errorf("found %s, want %s", got, want)
+	}
+	b.restart()
+	if got := b.look(); got != want {
+		t.Errorf("after a restart: %s, want %s", got, want)
+	}
+	b.delete("address/web/10.0.2.1/24")
+	b.delete("address/own")
+	if got := b.shown("web"); got != "10.0.0.77/24" {
+		t.Errorf("left %s", got)
+	}
+	b.is("web", `{"bridge":{},"addresses_exclusive":true}`, ref)
+	if got := b.look(); got != "address/web/10.0.0.77/24" {
+		t.Errorf("exclusive: %s", got)
+	}
+	stranger := netip.MustParsePrefix("10.0.0.77/24")
+	b.believe("address/web/10.0.0.77/24", &models.Address{Interface: "web", Address: stranger.String()}, kernel.AddressRef{LinkRef: ref, Prefix: stranger})
+	b.delete("address/web/10.0.0.77/24")
+	if got := b.shown("web"); got != "" {
+		t.Errorf("exclusive: left %s", got)
+	}
+}
+
 // The kernel drops secondary addresses with their primary; they are put back.
 func TestSecondaryAddressesSurvive(t *testing.T) {
 	for _, promote := range []string{"0", "1"} {
@@ -272,7 +310,7 @@ func TestSecondaryAddressesSurvive(t *testing.T) {
 // All of a network go together: none is put back in between.
 func TestDeleteBatchOfANetwork(t *testing.T) {
 	b := newBench(t)
-	b.link("web", `{"bridge":{}}`)
+	b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
 	b.derived("web", "10.0.0.1/24", "10.0.0.2/24", "10.0.0.3/24")
 	before := b.Writes()
 	b.delete("address/web/10.0.0.1/24", "address/web/10.0.0.2/24", "address/web/10.0.0.3/24")
@@ -286,7 +324,7 @@ func TestDeleteBatchOfANetwork(t *testing.T) {
 
 func TestHintWhenIPv6IsOff(t *testing.T) {
 	b := newBench(t)
-	b.link("web", `{"bridge":{}}`)
+	b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
 	b.net.Sysctl(t, "ipv6/conf/web/disable_ipv6", "1")
 	err := b.add("address/web/fd00::1/64", `{"interface":"web","address":"fd00::1/64"}`)
 	if err == nil || !strings.Contains(err.Error(), "disable_ipv6") {
@@ -298,7 +336,7 @@ func TestHintWhenIPv6IsOff(t *testing.T) {
 // link is known by its mark, as when all are read.
 func TestReadBeforeTheInterface(t *testing.T) {
 	b := newBench(t)
-	ref := b.link("web", `{"bridge":{}}`)
+	ref := b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
 	b.derived("web", "10.0.0.1/24")
 	if err := b.owner().Record(kernel.Entry{ID: "interface/web", NS: ref.NS, Mark: kernel.Mark("host7", "interface/web")}); err != nil {
 		t.Fatal(err)
@@ -313,8 +351,8 @@ func TestReadBeforeTheInterface(t *testing.T) {
 // are; a link that is there but is not in question tells nothing.
 func TestForgottenWithItsLink(t *testing.T) {
 	b := newBench(t)
-	b.link("web", `{"bridge":{}}`)
-	b.link("db", `{"bridge":{}}`)
+	b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
+	b.link("db", `{"bridge":{},"addresses_exclusive":true}`)
 	for key, value := range map[string]string{"address/vip": `{"interface":"web","address":"10.9.0.1/24"}`, "address/other": `{"interface":"db","address":"10.9.1.1/24"}`} {
 		if err := b.add(key, value); err != nil {
 			t.Fatal(err)

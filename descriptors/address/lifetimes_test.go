@@ -34,7 +34,7 @@ func TestLifetimes(t *testing.T) {
 	for _, addr := range []string{"10.0.0.1/24", "fd00::1/64"} {
 		t.Run(addr, func(t *testing.T) {
 			b := newBench(t)
-			b.link("web", `{"bridge":{}}`)
+			b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
 			const key = "address/x"
 			local, _, _ := strings.Cut(addr, "/")
 			value := func(lifetimes string) string {
@@ -152,7 +152,7 @@ func asOf(got, given string) bool {
 // A list that says nothing of lifetimes has them for ever, also if others said otherwise.
 func TestForeverIsRestoredInPlace(t *testing.T) {
 	b := newBench(t)
-	b.link("web", `{"bridge":{}}`)
+	b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
 	b.derived("web", "10.0.0.1/24")
 	b.net.IP(t, "addr change 10.0.0.1/24 dev web valid_lft 50 preferred_lft 50")
 	const key = "address/web/10.0.0.1/24"
@@ -263,7 +263,7 @@ func TestLinkBecomesAnInterface(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.link("web", `{"bridge":{}}`)
+	b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
 	if got := w.seen(); len(got) != 0 {
 		t.Errorf("before, %v is told", got)
 	}
@@ -279,7 +279,7 @@ func TestLinkBecomesAnInterface(t *testing.T) {
 // is not.
 func TestWatchLifetimes(t *testing.T) {
 	b := newBench(t)
-	b.link("web", `{"bridge":{}}`)
+	b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
 	w := newWatch(t, b)
 	if err := b.add("address/x", `{"interface":"web","address":"10.0.0.1/24","valid_lifetime":600}`); err != nil {
 		t.Fatal(err)

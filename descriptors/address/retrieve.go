@@ -101,7 +101,8 @@ type link struct {
 	name      string // logical
 	host      string // in the kernel
 	ref       kernel.LinkRef
-	exclusive bool
+	ours      bool // what is wanted on it is ours
+	exclusive bool // addresses of others are removed
 	up        bool
 }
 
@@ -187,7 +188,8 @@ func (r *search) links() ([]link, error) {
 }
 
 func (r *search) linkOf(name string, l kernel.Link) link {
-	return link{name: name, host: l.Name, ref: l.Ref(), exclusive: exclusive(r.d.interfaceOf(name)), up: l.Up}
+	v := r.d.interfaceOf(name)
+	return link{name: name, host: l.Name, ref: l.Ref(), ours: isOurs(v), exclusive: v.RemovesAddresses(), up: l.Up}
 }
 
 // link finds one interface where the scheduler or the ledger has it.
@@ -383,7 +385,7 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool, err error)
 	if wanted {
 		f.Key = k
 	}
-	if l.exclusive && a.Kernel && !wanted {
+	if l.ours && a.Kernel && !wanted {
 		return f, false, nil
 	}
 	e, recorded := r.d.Owner.Entry(string(f.Key))
@@ -409,8 +411,10 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool, err error)
 			f.Value.Address = ""
 		}
 	}
-	if !l.exclusive && !recorded && !shared {
-		kn := r.wanted[place{l.name, a.Prefix}]
+	kn, known := r.wanted[place{l.name, a.Prefix}]
+	// Of a list that was removed since, the addresses are left that we made.
+	own := l.exclusive || l.ours && (known && r.d.isWanted(kn.Key) || a.Protocol == r.d.Owner.Protocol())
+	if !own && !recorded && !shared {
 		if f.Foreign = kn.Key != f.Key || kn.InPlace || !equal(f.Key, f.Value, asFound(kn.Value, f.Value)); !f.Foreign && !r.scope.ReadOnly {
 			r.d.shared.Note(l.ref, a.Prefix, struct{}{})
 		}

@@ -69,17 +69,22 @@ func (d *address) tellJoined(ctx context.Context, j *joining, notify owned.Notif
 	}
 }
 
-// foreignOn are the keys of addresses that are on a link of others.
+// foreignOn are the keys of addresses that others may have put on a link.
 func (d *address) foreignOn(ref kernel.LinkRef, name string) (keys []scheduler.Key) {
-	if exclusive(d.interfaceOf(name)) {
-		return nil
-	}
+	exclusive := d.interfaceOf(name).RemovesAddresses()
 	there, err := d.Kernel.Addresses(ref.NS, ref.Index)
 	if err != nil {
 		return nil // it has gone, and is told of when it comes back
 	}
 	for _, a := range there {
-		keys = append(keys, scheduler.Key(models.AddressKey(name, a.Prefix.String())))
+		if exclusive && a.Kernel {
+			continue
+		}
+		k, noted := d.keyAt(kernel.AddressRef{LinkRef: ref, Prefix: a.Prefix})
+		if !noted {
+			k = scheduler.Key(models.AddressKey(name, a.Prefix.String()))
+		}
+		keys = append(keys, k)
 	}
 	return keys
 }
@@ -107,7 +112,7 @@ func (d *address) news(ns kernel.NS, a kernel.Address, deleted bool) owned.News 
 		return owned.NewsOf(h.key)
 	case deleted, there && h.fit(a), !there && !ours:
 		return owned.News{}
-	case !there && a.Kernel && exclusive(d.interfaceOf(name)):
+	case !there && a.Kernel && isOurs(d.interfaceOf(name)):
 		return owned.News{}
 	}
 	// An event tells of the past: we may have deleted or changed it since.

@@ -58,7 +58,7 @@ func (w *watch) seen() []scheduler.Key {
 
 func TestWatch(t *testing.T) {
 	b := newBench(t)
-	b.link("web", `{"bridge":{}}`)
+	b.link("web", `{"bridge":{},"addresses_exclusive":true}`)
 	b.link("eth9", `{"existing":{}}`)
 	w := newWatch(t, b)
 	reported := w.await

@@ -449,7 +449,8 @@ func (d *iface) abandon(k scheduler.Key, l kernel.Link) error {
 // adoptedValue shows of an adopted link what we have changed, as it is now.
 func (d *iface) adoptedValue(k scheduler.Key, l kernel.Link, in *models.Namespace, hint *models.Interface) *models.Interface {
 	v := &models.Interface{
-		Namespace: in, HostName: nameAs(k, l, hint), Addresses: hint.GetAddresses(), LinkOnly: hint.GetLinkOnly(), Link: hint.GetLink(),
+		Namespace: in, HostName: nameAs(k, l, hint), Addresses: hint.GetAddresses(), LinkOnly: hint.GetLinkOnly(),
+		AddressesExclusive: hint.GetAddressesExclusive(), Link: hint.GetLink(),
 	}
 	var changed settings
 	if e, ok := d.Owner.Entry(string(k)); ok {

@@ -324,8 +324,18 @@ func (d *iface) setUpType(w *wish, l *kernel.Link) error {
 	return nil
 }
 
-// update changes a link in place, starting from what the kernel has.
+// update changes a link in place. Where addresses of others are removed from now on, or stay, those
+// that are there are looked at again.
 func (d *iface) update(ctx context.Context, k scheduler.Key, from, to *models.Interface, ref kernel.LinkRef) (kernel.LinkRef, error) {
+	at, err := d.updateLink(ctx, k, from, to, ref)
+	if err == nil && from.RemovesAddresses() != to.RemovesAddresses() {
+		d.Names.Renew(at)
+	}
+	return at, err
+}
+
+// updateLink changes a link in place, starting from what the kernel has.
+func (d *iface) updateLink(ctx context.Context, k scheduler.Key, from, to *models.Interface, ref kernel.LinkRef) (kernel.LinkRef, error) {
 	w, err := d.resolve(ctx, k, to)
 	if err != nil {
 		return ref, err

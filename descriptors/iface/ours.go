@@ -183,7 +183,7 @@ func (d *iface) value(k scheduler.Key, l kernel.Link, in *models.Namespace, hint
 	up := l.Up
 	v := &models.Interface{
 		Namespace: in, HostName: l.Name, Enabled: &up, Mtu: uint32(l.MTU), MacAddress: l.MAC,
-		Addresses: hint.GetAddresses(), LinkOnly: hint.GetLinkOnly(), SetOnce: hint.GetSetOnce(),
+		Addresses: hint.GetAddresses(), LinkOnly: hint.GetLinkOnly(), AddressesExclusive: hint.GetAddressesExclusive(), SetOnce: hint.GetSetOnce(),
 		Adopt: d.isTaken(k, l) || !d.marked(k, l),
 	}
 	if l.Master != 0 {

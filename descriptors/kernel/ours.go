@@ -37,6 +37,20 @@ func (n *Names) Put(ref LinkRef, name string) {
 	}
 }
 
+// Renew reports a link again as if it had just become an interface: what others may have on it
+// counts from now on, or no longer.
+func (n *Names) Renew(ref LinkRef) {
+	n.mu.RLock()
+	name, known := n.names[ref]
+	told := slices.Collect(maps.Keys(n.told))
+	n.mu.RUnlock()
+	for _, f := range told {
+		if known {
+			(*f)(ref, name)
+		}
+	}
+}
+
 // Tell has f called when a link becomes an interface, by whoever makes or finds it, until end
 // is called. It must not wait for anything: its caller may hold a lock.
 func (n *Names) Tell(f func(ref LinkRef, name string)) (end func()) {
