@@ -75,20 +75,20 @@ func (d *address) find(r *removal, ops []*op, read readLink) {
 		_, shared := d.shared.Get(o.Meta.LinkRef, o.Meta.Prefix)
 		d.shared.Forget(o.Meta.LinkRef, o.Meta.Prefix)
 		for _, a := range r.there {
-			if a.Prefix == o.Meta.Prefix && !shared && d.mayDelete(o) {
+			if a.Prefix == o.Meta.Prefix && d.mayDelete(o, shared) {
 				r.doomed = append(r.doomed, a)
 			}
 		}
 	}
 }
 
-// mayDelete: all on a link of ours, elsewhere what the ledger names.
-func (d *address) mayDelete(o *op) bool {
+// mayDelete: what the ledger names, and on a link of ours all but what others put there and share.
+func (d *address) mayDelete(o *op, shared bool) bool {
 	if e, recorded := d.Owner.Entry(string(o.Key)); recorded && e.NS == o.Meta.NS && e.Index == o.Meta.Index {
 		return true
 	}
 	v, link, ok := d.Interfaces.Get(scheduler.Key(models.InterfaceKey(o.Value.GetInterface())))
-	return ok && link == o.Meta.LinkRef && isOurs(v)
+	return ok && !shared && link == o.Meta.LinkRef && isOurs(v)
 }
 
 // remove takes addresses off their links, and puts back those that the kernel drops with them.
