@@ -346,11 +346,24 @@ func (d *iface) findOpen(ns kernel.NS, values map[int]held) (k scheduler.Key) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.isBusy(d.open[ns]) {
+		return "" // an operation on that link may be about to write the setting
+	}
 	d.open[ns] = k
 	if k == "" {
 		delete(d.open, ns)
 	}
 	return k
+}
+
+// isBusy reports whether an operation on a link of the key is in progress. The caller holds d.mu.
+func (d *iface) isBusy(k scheduler.Key) bool {
+	for _, h := range d.links {
+		if h.key == k && h.busy {
+			return true
+		}
+	}
+	return false
 }
 
 // isOpen reports whether the repair of [redirectsByAll] is assigned to a key. takeOpen ends the
