@@ -242,8 +242,8 @@ type Interface struct {
 	// Hardware address, six bytes in hex with colons, not a multicast one. Empty: left as
 	// it is; a new link has one of the kernel's choice.
 	MacAddress string `protobuf:"bytes,5,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"`
-	// Addresses in CIDR notation, or claim:<ipclaim>. On a link that Plumb made, a list removes all
-	// other addresses, and an empty one ([]) removes all. Without a list, and on links of others,
+	// Addresses in CIDR notation, or claim:<ipclaim>. On a link that Plumb made, all other addresses
+	// are removed, with an empty list ([]) all addresses. Without addresses, and on links of others,
 	// addresses of others stay.
 	Addresses []string `protobuf:"bytes,6,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// Logical name of the bridge, bond or vrf that the interface belongs to.
@@ -274,9 +274,9 @@ type Interface struct {
 	// Accept ICMP redirects, by which neighbors on the link change routes of the namespace.
 	// Unset: links that Plumb made accept none, others are left as they are.
 	AcceptRedirects *bool `protobuf:"varint,19,opt,name=accept_redirects,json=acceptRedirects,proto3,oneof" json:"accept_redirects,omitempty"`
-	// Remove all addresses that neither the list nor an address of its own names, also without a list
-	// and on links of others. Those that the kernel makes, or a daemon with a lifetime, stay. Not
-	// together with link_only.
+	// Remove all addresses except those in addresses and in values of the kind address, also from links
+	// of others. Addresses that the kernel creates, and those with a lifetime, stay. Not together with
+	// link_only.
 	AddressesExclusive bool `protobuf:"varint,40,opt,name=addresses_exclusive,json=addressesExclusive,proto3" json:"addresses_exclusive,omitempty"`
 	// Types that are valid to be assigned to Link:
 	//
@@ -2817,11 +2817,11 @@ type Address struct {
 	// Address of the other end of a point-to-point link. The length of address is then the length
 	// of the network of the peer.
 	Peer string `protobuf:"bytes,8,opt,name=peer,proto3" json:"peer,omitempty"`
-	// Metric of the route to the network of the address. 0: that of the kernel, 0 for IPv4 and 256
+	// Metric of the route to the network of the address. 0: the kernel's default, 0 for IPv4 and 256
 	// for IPv6.
 	Metric uint32 `protobuf:"varint,9,opt,name=metric,proto3" json:"metric,omitempty"`
-	// Whether there is a route to the network of the address while the interface is up: kernel
-	// (default), the kernel makes it; or none.
+	// Route to the network of the address while the interface is up: kernel (default), the kernel
+	// creates it; none, there is no route.
 	PrefixRoute   string `protobuf:"bytes,10,opt,name=prefix_route,json=prefixRoute,proto3" json:"prefix_route,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -80,12 +81,7 @@ func (d *address) jobOf(o *op) (job, error) {
 		return job{}, err
 	}
 	o.Meta = kernel.AddressRef{LinkRef: link, Prefix: p}
-	j := job{op: o, ours: isOurs(d.interfaceOf(v.GetInterface())), addr: kernel.Address{
-		Index: link.Index, Prefix: p, Label: v.GetLabel(), Scope: scopeNumber(scopeOf(v, p)),
-		Valid: v.GetValidLifetime(), Preferred: v.EffectivePreferredLifetime(), Protocol: d.Owner.Protocol(),
-		Metric: v.GetMetric(), NoPrefixRoute: v.EffectivePrefixRoute() == noRoute, Peer: networkOf(v).peer,
-		Broadcast: broadcastOf(p, v),
-	}}
+	j := job{op: o, ours: isOurs(d.interfaceOf(v.GetInterface())), addr: d.addressOf(link, p, v)}
 	if err := d.take(&j); err != nil {
 		return job{}, err
 	}
@@ -95,6 +91,16 @@ func (d *address) jobOf(o *op) (job, error) {
 		}
 	}
 	return j, err
+}
+
+// addressOf is the address that the kernel is asked for.
+func (d *address) addressOf(link kernel.LinkRef, p netip.Prefix, v *models.Address) kernel.Address {
+	n := networkOf(v)
+	return kernel.Address{
+		Index: link.Index, Prefix: p, Label: v.GetLabel(), Scope: scopeNumber(scopeOf(v, p)),
+		Valid: v.GetValidLifetime(), Preferred: v.EffectivePreferredLifetime(), Protocol: d.Owner.Protocol(),
+		Peer: n.peer, Metric: n.metric, NoPrefixRoute: n.noRoute, Broadcast: broadcastOf(p, v),
+	}
 }
 
 // take notes that the address is of the key now, or says whose it is. A claim may hold
@@ -229,9 +235,10 @@ func (d *address) clash(j job) error {
 		}
 		ours, want := j.ours || j.recorded, j.addr
 		if !ours {
-			want = leniently(want, a)
+			want = d.addressOf(at.LinkRef, at.Prefix, withDefaultsOf(j.op.Value, a))
 		}
-		shape, fits := alike(a, want), lifetimesOf(j.op.Value).fit(a) && a.Metric == want.Metric && a.NoPrefixRoute == want.NoPrefixRoute
+		shape := alike(a, want)
+		fits := lifetimesOf(j.op.Value).fit(a) && a.Metric == want.Metric && a.NoPrefixRoute == want.NoPrefixRoute
 		switch {
 		case shape && fits && !ours:
 			d.Owner.Remove(string(j.op.Key))
@@ -259,8 +266,8 @@ func (d *address) clash(j job) error {
 	return fmt.Errorf("%s: the kernel says it exists, but it is not there", at.Prefix)
 }
 
-// change gives an address of ours what is asked for and can be changed. With fits nothing else than
-// the route to its network can be missing.
+// change updates an address of ours in place. If its settings fit, only the route to its network can
+// be missing.
 func (d *address) change(j job, is kernel.Address, fits bool) error {
 	at := j.op.Meta
 	if !fits {
@@ -269,16 +276,16 @@ func (d *address) change(j job, is kernel.Address, fits bool) error {
 		}
 	}
 	is.Metric, is.NoPrefixRoute = j.addr.Metric, j.addr.NoPrefixRoute
-	missing, err := d.lacksRoute(at.NS, is)
+	l, lacks, err := d.lacksRoute(at.NS, is)
 	switch {
-	case err != nil || !missing:
+	case err != nil || !lacks:
 	case is.Prefix.Addr().Is4():
-		err = d.addRoute(at.NS, is)
+		err = d.addRoute(l, is)
 	case fits:
-		err = d.Kernel.ChangeAddress(at.NS, j.addr) // the kernel makes the route
+		err = d.Kernel.ChangeAddress(at.NS, j.addr) // the kernel adds the route
 	}
 	if err != nil {
-		return fmt.Errorf("make the route to the network of %s: %w", at.Prefix, err)
+		return fmt.Errorf("add the route to the network of %s: %w", at.Prefix, err)
 	}
 	return nil
 }

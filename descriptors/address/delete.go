@@ -82,7 +82,8 @@ func (d *address) find(r *removal, ops []*op, read readLink) {
 	}
 }
 
-// mayDelete: what the ledger names, and on a link of ours all but what others put there and share.
+// mayDelete reports whether the address of an operation may be removed: one in the ledger, and on a
+// link of ours one that is not shared with others.
 func (d *address) mayDelete(o *op, shared bool) bool {
 	if e, recorded := d.Owner.Entry(string(o.Key)); recorded && e.NS == o.Meta.NS && e.Index == o.Meta.Index {
 		return true

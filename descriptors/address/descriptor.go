@@ -126,8 +126,8 @@ func claims(_ scheduler.Key, v *models.Address) []scheduler.Claim {
 	}}
 }
 
-// compare: of an address its lifetimes and what the route to its network is like can be changed
-// without taking it away, as far as the kernel can.
+// compare: the lifetimes of an address and some of its network settings change in place, all else
+// replaces it.
 func compare(_ scheduler.Key, from, to *models.Address) scheduler.Verdict {
 	var d kind.Differences
 	d.Must(from.GetInterface() != to.GetInterface(), "interface", from.GetInterface(), to.GetInterface())
@@ -213,8 +213,8 @@ func scopeName(n int) string {
 	return "global"
 }
 
-// isOurs reports whether an address that a value names is ours on the link of an interface, whoever put
-// it there. Addresses of others are removed from some of these links only.
+// isOurs reports whether addresses that values name are ours on the link of an interface, whoever added
+// them. Other addresses are removed from some of these links only.
 func isOurs(v *models.Interface) bool {
 	return v.RemovesAddresses() || v.IsMade() && !v.GetLinkOnly()
 }

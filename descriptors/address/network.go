@@ -1,6 +1,7 @@
 package address
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,11 +14,11 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// network is what an address says of the network that it is in, and of the route to it.
+// network is the settings of an address for its network and the route to it.
 type network struct {
-	peer   netip.Addr
-	metric uint32
-	none   bool // there is no route
+	peer    netip.Addr
+	metric  uint32
+	noRoute bool
 }
 
 func networkOf(v *models.Address) network {
@@ -26,12 +27,12 @@ func networkOf(v *models.Address) network {
 }
 
 func (n network) fit(a kernel.Address) bool {
-	return n.peer == a.Peer && n.metric == a.Metric && n.none == a.NoPrefixRoute
+	return n.peer == a.Peer && n.metric == a.Metric && n.noRoute == a.NoPrefixRoute
 }
 
-// broadcastOf is the last address of the network of an IPv4 address, to which programs send what all
-// hosts of it are to get; invalid if there is none. It is not compared with what is found: the kernel
-// cannot change it, and a network of two hosts, or of a peer, has none (RFC 3021).
+// broadcastOf is the broadcast address of an IPv4 address: the last one of its network. It is invalid
+// for a network of two hosts (RFC 3021) and with a peer. It is only set at creation: the kernel
+// cannot change it, so it is not compared.
 func broadcastOf(p netip.Prefix, v *models.Address) (last netip.Addr) {
 	if !p.Addr().Is4() || p.Bits() > 30 || p.Addr().IsLoopback() || v.GetPeer() != "" {
 		return last
@@ -41,47 +42,62 @@ func broadcastOf(p netip.Prefix, v *models.Address) (last netip.Addr) {
 	return netip.AddrFrom4(b)
 }
 
-// The words of prefix_route. Nobody can ask for a missing route; it is found, where the kernel made
-// one for the address and somebody has removed it since.
+// The values of prefix_route. missingRoute occurs in actual values only: the kernel created the route
+// for the address, and it was removed.
 const (
 	kernelRoute  = "kernel"
 	noRoute      = "none"
 	missingRoute = "missing"
 )
 
-// compareNetworks: the kernel changes the metric in place. Of IPv6 it also makes and removes the
-// route, of IPv4 only a missing one can be made again.
+// compareNetworks compares the network settings. The metric changes in place. The route of an IPv6
+// address is added and removed in place, the one of an IPv4 address can only be added again.
 func compareNetworks(d *kind.Differences, from, to *models.Address) {
 	d.Must(networkOf(from).peer != networkOf(to).peer, "peer", from.GetPeer(), to.GetPeer())
 	d.May(from.GetMetric() != to.GetMetric(), "metric", from.GetMetric(), to.GetMetric())
 	was, is := from.EffectivePrefixRoute(), to.EffectivePrefixRoute()
-	inPlace := parse(to.GetAddress()).Addr().Is6() || was == missingRoute && is == kernelRoute
-	d.May(was != is && inPlace, "prefix_route", was, is)
-	d.Must(was != is && !inPlace, "prefix_route", was, is)
+	route := d.Must
+	if parse(to.GetAddress()).Addr().Is6() || was == missingRoute && is == kernelRoute {
+		route = d.May
+	}
+	route(was != is, "prefix_route", was, is)
 }
 
-// describe has a value tell the network of an address that was found.
-func (r *search) describe(v *models.Address, l link, a kernel.Address) error {
+// setNetwork sets the network settings of a value to those of an address in the kernel.
+func setNetwork(v *models.Address, a kernel.Address) {
 	if a.Peer.IsValid() {
 		v.Peer = a.Peer.String()
 	}
 	v.Metric = a.Metric
 	if a.NoPrefixRoute {
 		v.PrefixRoute = noRoute
-		return nil
 	}
-	if !l.up || !bringsRoute(a) {
-		return nil
-	}
-	routes, err := r.routes(l.ref)
-	if err == nil && !routed(routes, a) {
-		v.PrefixRoute = missingRoute
-	}
-	return err
 }
 
-// bringsRoute reports whether the kernel makes a route to the network of an address while its link
-// is up; see fib_add_ifaddr in net/ipv4/fib_frontend.c.
+// lacksRoute reports whether the route to the network of an address was removed. An address of a link
+// that no longer exists lacks none.
+func (r *search) lacksRoute(l link, a kernel.Address) (bool, error) {
+	if !l.up || !bringsRoute(a) {
+		return false, nil
+	}
+	routes, err := r.routes(l.ref)
+	if kernel.IsGone(err) {
+		return false, nil
+	}
+	return err == nil && !routed(routes, a), err
+}
+
+// withDefaultsOf returns a value in which the network settings that it does not set are those of an
+// address of others, which decide on them.
+func withDefaultsOf(want *models.Address, is kernel.Address) *models.Address {
+	w, others := want.Copy(), &models.Address{}
+	setNetwork(others, is)
+	w.Peer, w.Metric, w.PrefixRoute = cmp.Or(w.Peer, others.Peer), cmp.Or(w.Metric, others.Metric), cmp.Or(w.PrefixRoute, others.PrefixRoute)
+	return w
+}
+
+// bringsRoute reports whether the kernel creates a route to the network of an address while its link
+// is up, see fib_add_ifaddr in net/ipv4/fib_frontend.c.
 func bringsRoute(a kernel.Address) bool {
 	switch {
 	case a.NoPrefixRoute || a.Scope == scopeNumber("host"):
@@ -100,74 +116,60 @@ func routed(routes []kernel.Route, a kernel.Address) bool {
 	})
 }
 
-// lacksRoute reports whether the route to the network of an address should be there, and is not.
-func (d *address) lacksRoute(ns kernel.NS, a kernel.Address) (bool, error) {
-	l, err := d.Kernel.LinkByIndex(ns, a.Index)
+// lacksRoute reads the link of an address, and reports whether the route to the network of the
+// address was removed.
+func (d *address) lacksRoute(ns kernel.NS, a kernel.Address) (l kernel.Link, lacks bool, err error) {
+	l, err = d.Kernel.LinkByIndex(ns, a.Index)
 	if err != nil || !l.Up || !bringsRoute(a) {
-		return false, err
+		return l, false, err
 	}
 	routes, err := d.Kernel.PrefixRoutes(ns, a.Index)
-	return err == nil && !routed(routes, a), err
+	return l, err == nil && !routed(routes, a), err
 }
 
-// addRoute makes the route to the network of an IPv4 address as the kernel does.
-func (d *address) addRoute(ns kernel.NS, a kernel.Address) error {
+// addRoute adds the route to the network of an IPv4 address as the kernel does.
+func (d *address) addRoute(l kernel.Link, a kernel.Address) error {
 	r := kernel.Route{
 		Dst: a.Network(), Metric: a.Metric, Protocol: kernel.ProtocolKernel, Type: "unicast", Scope: "link", Src: a.Prefix.Addr(), Index: a.Index,
 	}
-	l, err := d.Kernel.LinkByIndex(ns, a.Index)
-	if err != nil {
-		return err
-	}
 	if l.Master != 0 {
-		if m, err := d.Kernel.LinkByIndex(ns, l.Master); err == nil && m.Vrf != nil {
+		if m, err := d.Kernel.LinkByIndex(l.NS, l.Master); err == nil && m.Vrf != nil {
 			r.Table = m.Vrf.Table
 		}
 	}
-	err = d.Kernel.AddRoute(ns, r)
+	err := d.Kernel.AddRoute(l.NS, r)
 	if errors.Is(err, kernel.ErrExist) {
-		return scheduler.Conflict("somebody else", fmt.Errorf("another route to %s with this metric is in the place of that of the kernel", r.Dst))
+		return scheduler.Conflict("somebody else", fmt.Errorf(
+			"another route to %s has metric %d, which the route of the address needs; remove that route, or set another metric", r.Dst, r.Metric))
 	}
 	return err
 }
 
-// lostRoute is the keys of addresses whose route to their network an event says that is removed.
+// lostRoute returns the keys of the addresses that lack their route to a network after the kernel has
+// reported its removal.
 func (d *address) lostRoute(ns kernel.NS, r kernel.Route) (keys []scheduler.Key) {
 	at := kernel.LinkRef{NS: ns, Index: r.Index}
 	if len(d.have.Of(func(l kernel.LinkRef) bool { return l == at }, false)) == 0 {
 		return nil
 	}
-	// An event tells of the past: the link may be down since, or the address removed.
+	// The link may be down by now, or the address removed.
 	there, _ := d.Kernel.Addresses(ns, r.Index)
 	for _, a := range there {
 		k, ours := d.keyAt(kernel.AddressRef{LinkRef: at, Prefix: a.Prefix})
 		if !ours || routedNetwork(a) != r.Dst {
 			continue
 		}
-		if missing, err := d.lacksRoute(ns, a); err == nil && missing {
+		if _, lacks, err := d.lacksRoute(ns, a); err == nil && lacks {
 			keys = append(keys, k)
 		}
 	}
 	return keys
 }
 
-// routedNetwork is where the route leads that the kernel makes for an address.
+// routedNetwork is the destination of the route that the kernel creates for an address.
 func routedNetwork(a kernel.Address) netip.Prefix {
 	if a.Prefix.Addr().Is6() {
 		return a.Prefix.Masked()
 	}
 	return a.Network()
-}
-
-// leniently is what is wanted of an address of others, of which what the value does not say is left
-// to them.
-func leniently(want kernel.Address, is kernel.Address) kernel.Address {
-	if !want.Peer.IsValid() {
-		want.Peer = is.Peer
-	}
-	if want.Metric == 0 {
-		want.Metric = is.Metric
-	}
-	want.NoPrefixRoute = want.NoPrefixRoute || is.NoPrefixRoute
-	return want
 }

@@ -101,8 +101,8 @@ type link struct {
 	name      string // logical
 	host      string // in the kernel
 	ref       kernel.LinkRef
-	ours      bool // what is wanted on it is ours
-	exclusive bool // addresses of others are removed
+	ours      bool // addresses that values name are ours, whoever added them
+	exclusive bool // other addresses are removed
 	up        bool
 }
 
@@ -402,9 +402,7 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool, err error)
 	if a.Label != l.host {
 		f.Value.Label = a.Label
 	}
-	if err := r.describe(f.Value, l, a); err != nil {
-		return f, false, fmt.Errorf("read the routes to the networks of %s: %w", l.name, err)
-	}
+	setNetwork(f.Value, a)
 	if claim := r.claims[f.Key]; claim != "" {
 		f.Value.Claim = claim
 		if r.d.holds(claim, a.Prefix) {
@@ -412,28 +410,20 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool, err error)
 		}
 	}
 	kn, known := r.wanted[place{l.name, a.Prefix}]
-	// Of a list that was removed since, the addresses are left that we made.
+	// The protocol tells our addresses of a list that was removed while the agent was stopped.
 	own := l.exclusive || l.ours && (known && r.d.isWanted(kn.Key) || a.Protocol == r.d.Owner.Protocol())
 	if !own && !recorded && !shared {
-		if f.Foreign = kn.Key != f.Key || kn.InPlace || !equal(f.Key, f.Value, asFound(kn.Value, f.Value)); !f.Foreign && !r.scope.ReadOnly {
+		if f.Foreign = kn.Key != f.Key || kn.InPlace || !equal(f.Key, f.Value, withDefaultsOf(kn.Value, a)); !f.Foreign && !r.scope.ReadOnly {
 			r.d.shared.Note(l.ref, a.Prefix, struct{}{})
 		}
+		return f, true, nil
+	}
+	lacks, err := r.lacksRoute(l, a)
+	if err != nil {
+		return f, false, fmt.Errorf("read the routes to the networks of %s: %w", l.name, err)
+	}
+	if lacks {
+		f.Value.PrefixRoute = missingRoute
 	}
 	return f, true, nil
-}
-
-// asFound is what is wanted of an address of others, of which what the value does not say is left
-// to them.
-func asFound(want, is *models.Address) *models.Address {
-	w := want.Copy()
-	if w.Peer == "" {
-		w.Peer = is.Peer
-	}
-	if w.Metric == 0 {
-		w.Metric = is.Metric
-	}
-	if w.PrefixRoute == "" {
-		w.PrefixRoute = is.PrefixRoute
-	}
-	return w
 }

@@ -69,7 +69,7 @@ func (d *address) tellJoined(ctx context.Context, j *joining, notify owned.Notif
 	}
 }
 
-// foreignOn are the keys of addresses that others may have put on a link.
+// foreignOn returns the keys of the addresses on a link that others may have added.
 func (d *address) foreignOn(ref kernel.LinkRef, name string) (keys []scheduler.Key) {
 	exclusive := d.interfaceOf(name).RemovesAddresses()
 	there, err := d.Kernel.Addresses(ref.NS, ref.Index)

@@ -33,7 +33,7 @@ func differ(k scheduler.Key, actual, desired *models.Interface) (d kind.Differen
 	if was == is {
 		d = append(d, typeOf(desired).differs(actual, desired)...)
 	}
-	// Nothing of the link is to be changed for that; the addresses are read again.
+	// The link itself does not change; an update has its addresses read again.
 	d.May(actual.RemovesAddresses() != desired.RemovesAddresses(), "addresses_exclusive", actual.RemovesAddresses(), desired.RemovesAddresses())
 	differPort(&d, actual.GetBridgePort(), desired.GetBridgePort())
 	hostWas, hostIs := actual.EffectiveHostName(string(k)), desired.EffectiveHostName(string(k))

@@ -324,8 +324,8 @@ func (d *iface) setUpType(w *wish, l *kernel.Link) error {
 	return nil
 }
 
-// update changes a link in place. Where addresses of others are removed from now on, or stay, those
-// that are there are looked at again.
+// update changes a link in place. If it is to be exclusive from now on, or no longer, its addresses are
+// read again.
 func (d *iface) update(ctx context.Context, k scheduler.Key, from, to *models.Interface, ref kernel.LinkRef) (kernel.LinkRef, error) {
 	at, err := d.updateLink(ctx, k, from, to, ref)
 	if err == nil && from.RemovesAddresses() != to.RemovesAddresses() {

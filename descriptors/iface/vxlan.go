@@ -46,9 +46,11 @@ func (vxlan) differs(actual, desired *models.Interface) (d kind.Differences) {
 	d.Must(was.GetExternal() != is.GetExternal(), "vxlan.external", was.GetExternal(), is.GetExternal())
 	d.Must(was.GetVni() != is.GetVni(), "vxlan.vni", was.GetVni(), is.GetVni())
 	d.Must(addr(was.GetLocal()) != addr(is.GetLocal()), "vxlan.local", was.GetLocal(), is.GetLocal())
-	d.Must(addr(was.GetRemote()) != addr(is.GetRemote()) && was.GetRemote() != noFlood, "vxlan.remote", was.GetRemote(), is.GetRemote())
-	d.May(was.GetRemote() == noFlood && is.GetRemote() != "", "vxlan.remote", was.GetRemote(), is.GetRemote())
-	d.Must(was.GetRemote() == noFlood && is.GetRemote() == "", "vxlan.remote", was.GetRemote(), is.GetRemote())
+	remote := d.Must
+	if was.GetRemote() == noFlood && is.GetRemote() != "" {
+		remote = d.May
+	}
+	remote(addr(was.GetRemote()) != addr(is.GetRemote()), "vxlan.remote", was.GetRemote(), is.GetRemote())
 	d.Must(addr(was.GetGroup()) != addr(is.GetGroup()), "vxlan.group", was.GetGroup(), is.GetGroup())
 	d.Must(was.EffectivePort() != is.EffectivePort(), "vxlan.port", was.EffectivePort(), is.EffectivePort())
 	d.Must(was.GetParent() != is.GetParent(), "vxlan.parent", was.GetParent(), is.GetParent())
@@ -80,12 +82,12 @@ func (d *iface) readVxlan(l kernel.Link) *models.Vxlan {
 	return v
 }
 
-// noFlood is found as the remote, or the group, of a vxlan whose forwarding entry for all MACs was
-// removed since the kernel made it with the link. Nothing is sent there without it. That to a remote
-// can be added; that to a group cannot be made as the kernel does, so the link is replaced.
+// noFlood is the remote, or the group, of an actual value if the forwarding entry that the kernel
+// creates with the vxlan was removed. Without it nothing is sent there. An entry to a remote is added
+// again. An entry to a group cannot be created as the kernel does it, so the link is replaced.
 const noFlood = "missing"
 
-// flood is that entry.
+// flood is the forwarding entry for all MACs that the kernel creates with a vxlan.
 func flood(l kernel.Link) kernel.FDBEntry {
 	return kernel.FDBEntry{Table: l.Index, MAC: kernel.ZeroMAC, Address: l.Vxlan.Remote}
 }
@@ -95,7 +97,7 @@ func (d *iface) lacksFlood(l kernel.Link) bool {
 	return errors.Is(err, kernel.ErrNotExist)
 }
 
-// setFlood makes the forwarding entry to the remote again if it is missing.
+// setFlood adds the forwarding entry to the remote if it is missing.
 func (d *iface) setFlood(w *wish, l kernel.Link) error {
 	if w.value.GetVxlan().GetRemote() == "" || l.Vxlan == nil || !d.lacksFlood(l) {
 		return nil
@@ -103,25 +105,12 @@ func (d *iface) setFlood(w *wish, l kernel.Link) error {
 	return d.Kernel.AddFDBEntry(l.NS, flood(l))
 }
 
-// newsOfFlood is what the removal of a forwarding entry says of a vxlan.
+// newsOfFlood returns the key of a vxlan whose forwarding entry to its remote or group was removed.
 func (d *iface) newsOfFlood(ns kernel.NS, e kernel.FDBEntry) owned.News {
-	if e.MAC != kernel.ZeroMAC || e.Port != 0 {
-		return owned.News{}
-	}
-	ref := kernel.LinkRef{NS: ns, Index: e.Table}
-	d.mu.Lock()
-	h := d.links[ref]
-	if h == nil || h.dead || addr(h.value.GetVxlan().GetRemote()) != e.Address {
-		d.mu.Unlock()
-		return owned.News{}
-	}
-	key, value, busy := h.key, h.value, h.busy
-	h.meanwhile.unclear = h.meanwhile.unclear || busy
-	d.mu.Unlock()
-	if busy || d.stillSo(key, ref, value) {
-		return owned.News{}
-	}
-	return owned.NewsOf(key)
+	return d.newsAbout(kernel.LinkRef{NS: ns, Index: e.Table}, func(v *models.Interface) bool {
+		x := v.GetVxlan()
+		return e.MAC == kernel.ZeroMAC && e.Port == 0 && addr(x.GetRemote()+x.GetGroup()) == e.Address
+	})
 }
 
 // parentName names the interface below, "" if there is none.

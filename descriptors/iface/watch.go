@@ -97,9 +97,17 @@ func (d *iface) news(l kernel.Link, deleted bool) owned.News {
 // newsOfPort is what a bridge says of a port that is not believed. It says much that nobody
 // asked for.
 func (d *iface) newsOfPort(ref kernel.LinkRef) owned.News {
+	return d.newsAbout(ref, func(v *models.Interface) bool {
+		return v.GetBridgePort() != nil || len(v.GetBridge().GetVlans()) > 0
+	})
+}
+
+// newsAbout returns the key of a link after an event that is not of the link itself, if the event can
+// concern its value and the link is no longer as the value says.
+func (d *iface) newsAbout(ref kernel.LinkRef, concerns func(*models.Interface) bool) owned.News {
 	d.mu.Lock()
 	h := d.links[ref]
-	if h == nil || h.dead || h.value.GetBridgePort() == nil && len(h.value.GetBridge().GetVlans()) == 0 {
+	if h == nil || h.dead || !concerns(h.value) {
 		d.mu.Unlock()
 		return owned.News{}
 	}

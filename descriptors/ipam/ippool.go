@@ -76,8 +76,8 @@ func (b *Book) setPool(k scheduler.Key, v *models.IPPool) error {
 	return nil
 }
 
-// claimsKnown announces the claims of a pool that has a network now: they are in place. The lock is
-// held.
+// claimsKnown reports the claims of a pool to the scheduler once the pool has a network, since they
+// are in place from then on. The lock is held.
 func (b *Book) claimsKnown(p *pool.Pool) {
 	for _, claim := range p.Claims() {
 		b.claims.add(scheduler.Key(models.IPClaimKey(claim)))

@@ -37,8 +37,8 @@ func (n *Names) Put(ref LinkRef, name string) {
 	}
 }
 
-// Renew reports a link again as if it had just become an interface: what others may have on it
-// counts from now on, or no longer.
+// Renew calls the functions of Tell for a link that already is an interface, after a change of what
+// others may add to it.
 func (n *Names) Renew(ref LinkRef) {
 	n.mu.RLock()
 	name, known := n.names[ref]

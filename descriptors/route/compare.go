@@ -19,7 +19,9 @@ func compare(_ scheduler.Key, from, to *models.Route) scheduler.Verdict {
 	must("namespace", selector.Text(from.GetNamespace()), selector.Text(to.GetNamespace()))
 	may("type", from.EffectiveType(), to.EffectiveType())
 	may("way", ways(from), ways(to))
-	if d.May(isBehind(from.GetSource()), "order", from.GetSource(), "first"); !isBehind(from.GetSource()) {
+	if isBehind(from) {
+		d.May(true, "order", from.GetSource(), "first")
+	} else {
 		may("source", source(from), source(to))
 	}
 	may("mtu", from.GetMtu(), to.GetMtu())

@@ -197,7 +197,7 @@ func (d *route) batchOf(ctx context.Context) *batch { return owned.BatchOf(ctx, 
 func (d *route) newBatch() *batch {
 	b := &batch{}
 	b.everyone.Read = func(ns kernel.NS) (map[identity][]kernel.Route, error) {
-		routes, err := d.forAll(ns)
+		routes, err := d.withoutTOS(ns)
 		all := make(map[identity][]kernel.Route, len(routes))
 		for _, r := range routes {
 			all[identityOf(r)] = append(all[identityOf(r)], r)
@@ -320,7 +320,7 @@ func (d *route) clash(ctx context.Context, w *wish) error {
 			continue
 		}
 		if first, is, err := d.first(ctx, w); is {
-			return cmp.Or(err, overtaken(first)) // a replacement would be of that one
+			return cmp.Or(err, overtaken(first)) // the kernel would replace that route
 		}
 		if d.alike(w, r) {
 			return nil
@@ -368,9 +368,9 @@ func (d *route) update(ctx context.Context, k scheduler.Key, from, to *models.Ro
 		}
 		return d.objects.Create(ctx, k, to)
 	}
-	if isBehind(from.GetSource()) {
+	if isBehind(from) {
 		if first, is, err := d.first(ctx, w); is || err != nil {
-			return was, explain(w, cmp.Or(err, overtaken(first))) // a replacement would be of that one
+			return was, explain(w, cmp.Or(err, overtaken(first))) // the kernel would replace that route
 		}
 	}
 	defer d.Owner.Begin(string(k))()

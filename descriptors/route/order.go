@@ -7,28 +7,29 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// The kernel keeps IPv4 routes of one destination, table and metric in an order, and packets take
-// the first of them. Others can put one of theirs before ours (ip route prepend). Of IPv6 the kernel
-// makes one route with several ways of such routes instead.
+// The kernel keeps the IPv4 routes of a destination, table and metric in a list and uses the first.
+// Others can insert a route before ours (ip route prepend). Such IPv6 routes become one route with
+// several next hops instead.
 
-// behind begins the source of a value that was found behind a route of others. Nobody can ask for it.
+// behind is the prefix of the source in actual values of routes that the kernel does not use, because
+// a route of others comes first. No desired value can have such a source.
 const behind = "behind a route of "
 
-// behindOf is the source of a route that is found behind another one.
 func behindOf(first kernel.Route) string { return behind + kernel.ProtocolName(first.Protocol) }
 
-func isBehind(source string) bool { return strings.HasPrefix(source, behind) }
+func isBehind(v *models.Route) bool { return strings.HasPrefix(v.GetSource(), behind) }
 
-// inOrder matters of the routes of a destination.
-func inOrder(dst netip.Prefix) bool { return dst.Addr().Is4() }
+// usesFirst reports whether the kernel uses only the first route of a destination.
+func usesFirst(dst netip.Prefix) bool { return dst.Addr().Is4() }
 
-// first is the route that packets take instead of one of ours, if there is any.
+// first returns the route that the kernel uses instead of the desired one, if it is not ours.
 func (d *route) first(ctx context.Context, w *wish) (kernel.Route, bool, error) {
 	same, err := d.rivals(ctx, w)
-	if err != nil || len(same) == 0 || !inOrder(w.route.Dst) {
+	if err != nil || len(same) == 0 || !usesFirst(w.route.Dst) {
 		return kernel.Route{}, false, err
 	}
 	e, recorded := d.Owner.Entry(string(w.key))
@@ -36,7 +37,7 @@ func (d *route) first(ctx context.Context, w *wish) (kernel.Route, bool, error) 
 	return same[0], !ours, nil
 }
 
-// overtaken is the conflict with a route that packets take instead of ours.
+// overtaken is the conflict with a route that the kernel uses instead of ours.
 func overtaken(first kernel.Route) error {
 	way := ""
 	if first.Gateway.IsValid() {

@@ -36,14 +36,14 @@ type search struct {
 type routes struct {
 	// ours carry our number or may have been taken over.
 	ours map[identity][]kernel.Route
-	// first are those that come before one that is in ours.
+	// first are the routes that the kernel uses instead of one in ours.
 	first map[identity]kernel.Route
 }
 
 func (d *route) routes(ns kernel.NS) (routes, error) {
-	all, err := d.forAll(ns)
+	all, err := d.withoutTOS(ns)
 	rs := routes{map[identity][]kernel.Route{}, map[identity]kernel.Route{}}
-	at := 0 // where those of one identity begin, which follow each other
+	at := 0 // the index of the first route of the identity; routes of one identity are consecutive
 	for i, r := range all {
 		id := identityOf(r)
 		if id != identityOf(all[at]) {
@@ -57,16 +57,16 @@ func (d *route) routes(ns kernel.NS) (routes, error) {
 		} else { // nearly always
 			rs.ours[id] = all[i : i+1 : i+1]
 		}
-		if at < i && inOrder(r.Dst) {
+		if at < i && usesFirst(r.Dst) {
 			rs.first[id] = all[at]
 		}
 	}
 	return rs, err
 }
 
-// forAll are the routes of a namespace without those that are for packets of one TOS only, of which
-// none is ours.
-func (d *route) forAll(ns kernel.NS) ([]kernel.Route, error) {
+// withoutTOS returns the routes of a namespace except those for packets of one TOS, which are never
+// ours.
+func (d *route) withoutTOS(ns kernel.NS) ([]kernel.Route, error) {
 	all, err := d.Kernel.Routes(ns)
 	return slices.DeleteFunc(all, func(r kernel.Route) bool { return r.TOS != 0 }), err
 }

@@ -153,19 +153,6 @@ func (k *Kernel) Routes(ns kernel.NS) (list []kernel.Route, err error) {
 	return list, err
 }
 
-// PrefixRoutes are the routes to the networks of the addresses of a link, or of all with index 0.
-func (k *Kernel) PrefixRoutes(ns kernel.NS, index int) (list []kernel.Route, err error) {
-	err = k.in(ns, "PrefixRoutes", "list the routes to networks", func(n *namespace) error {
-		for _, r := range n.routes.all() {
-			if r.Protocol == protoKernel && r.Type == "unicast" && (index == 0 || r.Index == index) {
-				list = append(list, r)
-			}
-		}
-		return nil
-	})
-	return list, err
-}
-
 // AddRoute adds a route whose identity is not taken.
 func (k *Kernel) AddRoute(ns kernel.NS, r kernel.Route) error {
 	return k.putRoute(ns, "AddRoute", "add", r, func(there []kernel.Route) error {
