@@ -208,8 +208,30 @@ func (d *address) made(j job) error {
 	case j.err != nil:
 		d.undo(j)
 		return explain(j.op.Value, j.op.Meta, j.err)
+	case j.ours && j.addr.Peer.IsValid():
+		if err := d.removeCopies(j); err != nil {
+			return explain(j.op.Value, j.op.Meta, err)
+		}
 	}
 	return d.Owner.Hit("address/made")
+}
+
+// removeCopies removes the same address with other peers from a link of ours. The kernel, for which
+// these are other addresses, has not refused the new one.
+func (d *address) removeCopies(j job) error {
+	at := j.op.Meta
+	there, err := d.Kernel.Addresses(at.NS, at.Index)
+	if err != nil {
+		return err
+	}
+	r := &removal{link: at.LinkRef, there: there}
+	for _, a := range there {
+		if a.Prefix == at.Prefix && a.Peer != j.addr.Peer {
+			r.doomed = append(r.doomed, a)
+		}
+	}
+	d.remove([]*removal{r})
+	return r.err
 }
 
 // undo takes back what was said of an address that is not to be made.

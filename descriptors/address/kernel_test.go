@@ -278,6 +278,46 @@ func TestWithoutAListAddressesOfOthersStay(t *testing.T) {
 	}
 }
 
+// TestSameAddressWithAnotherPeer adds the address of a value a second time, with another peer. The
+// kernel keeps both. The second is reported, found, and removed by the repair.
+func TestSameAddressWithAnotherPeer(t *testing.T) {
+	for _, theirs := range []string{"10.0.0.1/24", "10.0.0.1 peer 10.0.9.1/24"} {
+		t.Run(theirs, func(t *testing.T) {
+			b := newBench(t)
+			b.link("web", `{"bridge":{}}`)
+			const value = `{"interface":"web","address":"10.0.0.1/24","peer":"10.0.1.1"}`
+			if err := b.add("address/own", value); err != nil {
+				t.Fatal(err)
+			}
+			w := newWatch(t, b)
+			b.net.IP(t, "addr add "+theirs+" dev web")
+			w.await("address/own")
+			kn := b.in["address/own"]
+			var last *models.Address // which the scheduler takes of several
+			for f, err := range b.kind.Retrieve(t.Context(), scope{All: true, Known: []known{kn}}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = f.Value
+			}
+			if v := b.kind.Compare(kn.Key, last, kn.Value); v.Change != scheduler.Replace {
+				t.Errorf("found %v: %v", last, v)
+			}
+			b.delete("address/own")
+			if got := b.shown("web"); got != "" {
+				t.Errorf("left %s", got)
+			}
+			b.net.IP(t, "addr add "+theirs+" dev web")
+			if err := b.add("address/own", value); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.net.IP(t, "-4 -o addr show dev web"); strings.Count(got, "inet ") != 1 || !strings.Contains(got, "peer 10.0.1.1/24") {
+				t.Errorf("after another creation: %s", got)
+			}
+		})
+	}
+}
+
 // The kernel drops secondary addresses with their primary; they are put back.
 func TestSecondaryAddressesSurvive(t *testing.T) {
 	for _, promote := range []string{"0", "1"} {

@@ -236,7 +236,7 @@ func (r *search) on(l link) iter.Seq2[found, error] {
 		if slices.ContainsFunc(list, func(a kernel.Address) bool { return a.Protocol != 0 }) {
 			r.d.tells.Store(true)
 		}
-		for _, a := range list {
+		for _, a := range r.withoutCopied(l, list) {
 			f, mine, err := r.found(l, a)
 			if err != nil {
 				if !yield(found{Key: f.Key}, err) {
@@ -255,6 +255,22 @@ func (r *search) on(l link) iter.Seq2[found, error] {
 			}
 		}
 	}
+}
+
+// withoutCopied returns the addresses of a link without those that are as desired but were added once
+// more with another peer. The kernel keeps both, a key stands for both. So the key is found with the
+// other peer, and the repair removes both. On links of others such an address is none of ours.
+func (r *search) withoutCopied(l link, list []kernel.Address) []kernel.Address {
+	if !l.ours || !slices.ContainsFunc(list, func(a kernel.Address) bool { return a.Peer.IsValid() }) {
+		return list
+	}
+	fits := func(a kernel.Address) bool {
+		kn, known := r.wanted[place{l.name, a.Prefix}]
+		return known && networkOf(kn.Value).peer == a.Peer
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(a kernel.Address) bool {
+		return fits(a) && slices.ContainsFunc(list, func(b kernel.Address) bool { return b.Prefix == a.Prefix && !fits(b) })
+	})
 }
 
 // readLink reads the addresses of a link.

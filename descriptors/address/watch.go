@@ -117,9 +117,9 @@ func (d *address) news(ns kernel.NS, a kernel.Address, deleted bool) owned.News 
 	}
 	// An event tells of the past: we may have deleted or changed it since.
 	now, err := d.Kernel.Addresses(ns, a.Index)
-	i := slices.IndexFunc(now, func(b kernel.Address) bool { return b.Prefix == a.Prefix })
+	now = slices.DeleteFunc(now, func(b kernel.Address) bool { return b.Prefix != a.Prefix || there && h.fit(b) })
 	switch {
-	case err == nil && (i < 0 || there && h.fit(now[i])):
+	case err == nil && len(now) == 0:
 		return owned.News{}
 	case there:
 		return owned.NewsOf(h.key)
