@@ -37,7 +37,9 @@ type job struct {
 	// before is what was believed of the address until now; without a key, nothing.
 	before held
 	err    error // what the kernel said
-	late   bool  // it was not asked any more
+	// route is why the address, which exists, has no route to its network.
+	route error
+	late  bool // it was not asked any more
 }
 
 // prepare: of an address on a link of ours the mark of the link is proof, if its key
@@ -179,6 +181,7 @@ func (d *address) addAll(ctx context.Context, b *batch) {
 		for i, err := range d.Kernel.AddAddresses(ns, as) {
 			asked[ns][i].err = err
 		}
+		d.addMissingRoutes(ns, asked[ns])
 		d.announce(asked[ns])
 	}
 }
@@ -213,7 +216,10 @@ func (d *address) made(j job) error {
 			return explain(j.op.Value, j.op.Meta, err)
 		}
 	}
-	return d.Owner.Hit("address/made")
+	if err := d.Owner.Hit("address/made"); err != nil {
+		return err
+	}
+	return j.route
 }
 
 // removeCopies removes the same address with other peers from a link of ours. The kernel, for which
@@ -306,10 +312,7 @@ func (d *address) change(j job, is kernel.Address, fits bool) error {
 	case fits:
 		err = d.Kernel.ChangeAddress(at.NS, j.addr) // the kernel adds the route
 	}
-	if err != nil {
-		return fmt.Errorf("add the route to the network of %s: %w", at.Prefix, err)
-	}
-	return nil
+	return err
 }
 
 // sameAddress reports whether the kernel has room for only one of the two.

@@ -278,6 +278,57 @@ func TestWithoutAListAddressesOfOthersStay(t *testing.T) {
 	}
 }
 
+// TestRouteToTheNetworkOfABroadcastAddress creates an address that is the broadcast address of another
+// link. The kernel creates no route to its network, and refuses one. The creation fails, and its
+// repetition succeeds once the other address is gone, although a third link has a route to the same
+// network.
+func TestRouteToTheNetworkOfABroadcastAddress(t *testing.T) {
+	b := newBench(t)
+	b.link("web", `{"bridge":{}}`)
+	b.link("db", `{"bridge":{}}`)
+	b.link("lan", `{"bridge":{}}`)
+	b.derived("db", "10.0.0.1/30")
+	b.derived("lan", "10.0.0.5/24")
+	const value = `{"interface":"web","address":"10.0.0.3/24"}`
+	if err := b.add("address/x", value); err == nil || !strings.Contains(err.Error(), "10.0.0.3 the broadcast address of another network") {
+		t.Errorf("created without a route: %v", err)
+	}
+	b.delete("address/db/10.0.0.1/30")
+	if err := b.add("address/x", value); err != nil {
+		t.Error(err)
+	}
+	if got := b.net.IP(t, "route show 10.0.0.0/24"); !strings.Contains(got, "dev web proto kernel scope link src 10.0.0.3") || !strings.Contains(got, "dev lan") {
+		t.Errorf("routes:\n%s", got)
+	}
+}
+
+// TestAddressesOfALoopback: the network of an IPv4 address of a loopback is local, and needs no route.
+func TestAddressesOfALoopback(t *testing.T) {
+	b := newBench(t)
+	b.net.IP(t, "link set lo up")
+	lo, err := b.Link(b.Own(), "lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.is("lo", `{"loopback":{}}`, lo.Ref())
+	b.names.Put(lo.Ref(), "lo")
+	b.derived("lo", "10.0.0.1/24", "10.0.1.1/32", "fd00::1/64", "fd01::1/128")
+	before := b.Writes()
+	for _, kn := range b.in {
+		for f, err := range b.kind.Retrieve(t.Context(), scope{Keys: []scheduler.Key{kn.Key}, Known: []known{kn}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := b.kind.Compare(kn.Key, f.Value, kn.Value); v.Change != scheduler.Same {
+				t.Errorf("%s: %s", kn.Key, v.Reason)
+			}
+		}
+	}
+	if got := b.net.IP(t, "route show table main"); got != "" || b.Writes() != before {
+		t.Errorf("routes:\n%s", got)
+	}
+}
+
 // TestSameAddressWithAnotherPeer adds the address of a value a second time, with another peer. The
 // kernel keeps both. The second is reported, found, and removed by the repair.
 func TestSameAddressWithAnotherPeer(t *testing.T) {

@@ -77,7 +77,7 @@ func setNetwork(v *models.Address, a kernel.Address) {
 // lacksRoute reports whether the route to the network of an address was removed. An address of a link
 // that no longer exists lacks none.
 func (r *search) lacksRoute(l link, a kernel.Address) (bool, error) {
-	if !l.up || !bringsRoute(a) {
+	if !l.up || !bringsRoute(l.host, a) {
 		return false, nil
 	}
 	routes, err := r.routes(l.ref)
@@ -97,13 +97,16 @@ func withDefaultsOf(want *models.Address, is kernel.Address) *models.Address {
 }
 
 // bringsRoute reports whether the kernel creates a route to the network of an address while its link
-// is up, see fib_add_ifaddr in net/ipv4/fib_frontend.c.
-func bringsRoute(a kernel.Address) bool {
+// is up, see fib_add_ifaddr in net/ipv4/fib_frontend.c. The network of an IPv4 address of a loopback is
+// local.
+func bringsRoute(link string, a kernel.Address) bool {
 	switch {
 	case a.NoPrefixRoute || a.Scope == scopeNumber("host"):
 		return false
 	case a.Prefix.Addr().Is6():
 		return true
+	case link == "lo":
+		return false
 	}
 	network := a.Network()
 	return !a.Secondary && network.Addr().As4()[0] != 0 && (network.Bits() < 32 || network.Addr() != a.Prefix.Addr())
@@ -120,7 +123,7 @@ func routed(routes []kernel.Route, a kernel.Address) bool {
 // address was removed.
 func (d *address) lacksRoute(ns kernel.NS, a kernel.Address) (l kernel.Link, lacks bool, err error) {
 	l, err = d.Kernel.LinkByIndex(ns, a.Index)
-	if err != nil || !l.Up || !bringsRoute(a) {
+	if err != nil || !l.Up || !bringsRoute(l.Name, a) {
 		return l, false, err
 	}
 	routes, err := d.Kernel.PrefixRoutes(ns, a.Index)
@@ -137,12 +140,41 @@ func (d *address) addRoute(l kernel.Link, a kernel.Address) error {
 			r.Table = m.Vrf.Table
 		}
 	}
-	err := d.Kernel.AddRoute(l.NS, r)
-	if errors.Is(err, kernel.ErrExist) {
-		return scheduler.Conflict("somebody else", fmt.Errorf(
-			"another route to %s has metric %d, which the route of the address needs; remove that route, or set another metric", r.Dst, r.Metric))
+	err := d.Kernel.AddPrefixRoute(l.NS, r)
+	switch {
+	case errors.Is(err, kernel.ErrExist): // it was added meanwhile
+		return nil
+	case err != nil:
+		return fmt.Errorf("add the route to the network of %s: %w; is %s the broadcast address of another network of the namespace?", a.Prefix, err, r.Src)
 	}
-	return err
+	return nil
+}
+
+// addMissingRoutes adds the routes to the networks of new IPv4 addresses that the kernel did not create,
+// which it does not report. It creates none to the network of an address that is the broadcast
+// address of another network in the namespace at that time.
+func (d *address) addMissingRoutes(ns kernel.NS, jobs []*job) {
+	fresh := slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return j.err != nil || !bringsRoute("", j.addr) || j.addr.Prefix.Addr().Is6() })
+	if len(fresh) == 0 {
+		return
+	}
+	index := fresh[0].addr.Index
+	if slices.ContainsFunc(fresh, func(j *job) bool { return j.addr.Index != index }) {
+		index = 0
+	}
+	routes, err := d.Kernel.PrefixRoutes(ns, index)
+	if err != nil {
+		return // the next reading of the addresses finds what is missing
+	}
+	for _, j := range fresh {
+		// A secondary address uses the route of the primary one.
+		if slices.ContainsFunc(routes, func(r kernel.Route) bool { return r.Index == j.addr.Index && r.Dst == j.addr.Network() }) {
+			continue
+		}
+		if l, lacks, err := d.lacksRoute(ns, j.addr); err == nil && lacks {
+			j.route = d.addRoute(l, j.addr)
+		}
+	}
 }
 
 // lostRoute returns the keys of the addresses that lack their route to a network after the kernel has

@@ -13,6 +13,9 @@ type Routes interface {
 	// PrefixRoutes are those that the kernel made to the networks of the addresses of a link, or
 	// of all with index 0.
 	PrefixRoutes(ns NS, index int) ([]Route, error)
+	// AddPrefixRoute adds such a route as the kernel does: after those of other links to the same
+	// network.
+	AddPrefixRoute(ns NS, r Route) error
 	// AddRoute never replaces or appends: an equal identity is ErrExist.
 	AddRoute(ns NS, r Route) error
 	// AddRoutes adds many, in order, with fewer calls of the kernel, and returns the error

@@ -77,6 +77,11 @@ func (n *namespace) prefixRoutes(index int) ([]kernel.Route, error) {
 	})
 }
 
+// AddPrefixRoute adds a route after those with its identity.
+func (k *Kernel) AddPrefixRoute(ns kernel.NS, r kernel.Route) error {
+	return k.putRoute(ns, "add", unix.NLM_F_CREATE|unix.NLM_F_APPEND, r)
+}
+
 func compareRoutes(a, b kernel.Route) int {
 	return cmp.Or(
 		cmp.Compare(a.Table, b.Table),

@@ -2,8 +2,10 @@ package kerneltest
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
+	"syscall"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
@@ -19,6 +21,24 @@ func (k *Kernel) PrefixRoutes(ns kernel.NS, index int) (list []kernel.Route, err
 		return nil
 	})
 	return list, err
+}
+
+// AddPrefixRoute adds a route after those with its identity.
+func (k *Kernel) AddPrefixRoute(ns kernel.NS, r kernel.Route) error {
+	return k.write(ns, "AddPrefixRoute", fmt.Sprintf("add route %s", r.Dst), func(n *namespace) error {
+		r.Table, r.Type = cmp.Or(r.Table, tableMain), cmp.Or(r.Type, "unicast")
+		l, err := n.link(r.Index)
+		switch {
+		case err != nil:
+			return err
+		case !l.Up:
+			return refused(syscall.ENETDOWN)
+		case slices.ContainsFunc(n.routes.to(r.Dst), func(is kernel.Route) bool { return same(is, r) }):
+			return refused(syscall.EEXIST)
+		}
+		k.insertRoute(n, r)
+		return nil
+	})
 }
 
 // connect4 adds the route to the subnet of an address, if its link is up. In the table of a VRF there
