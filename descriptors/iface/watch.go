@@ -88,10 +88,31 @@ func (d *iface) news(l kernel.Link, deleted bool) owned.News {
 	case d.so(key, l, value):
 		d.saw(key, l)
 		return owned.News{}
-	case d.stillSo(key, ref, value): // an event tells of the past: how is it now?
-		return owned.News{}
 	}
-	return owned.NewsOf(key)
+	return d.newsNow(key, ref, value)
+}
+
+// newsNow returns the key of a link that differs from its value now, since an event reports the past. An
+// operation may have begun since the value was read: its end judges the link then. Or it has ended as
+// well, and has left another value.
+func (d *iface) newsNow(key scheduler.Key, ref kernel.LinkRef, value *models.Interface) owned.News {
+	for !d.stillSo(key, ref, value) {
+		d.mu.Lock()
+		h := d.links[ref]
+		known := h != nil && h.key == key && !h.dead
+		switch {
+		case known && h.busy:
+			h.meanwhile.unclear = true
+			d.mu.Unlock()
+			return owned.News{}
+		case !known || h.value == value || h.value == nil:
+			d.mu.Unlock()
+			return owned.NewsOf(key)
+		}
+		value = h.value
+		d.mu.Unlock()
+	}
+	return owned.News{}
 }
 
 // newsOfPort is what a bridge says of a port that is not believed. It says much that nobody
@@ -114,10 +135,10 @@ func (d *iface) newsAbout(ref kernel.LinkRef, concerns func(*models.Interface) b
 	key, value, busy := h.key, h.value, h.busy
 	h.meanwhile.unclear = h.meanwhile.unclear || busy
 	d.mu.Unlock()
-	if busy || d.stillSo(key, ref, value) {
+	if busy {
 		return owned.News{}
 	}
-	return owned.NewsOf(key)
+	return d.newsNow(key, ref, value)
 }
 
 // drop forgets a link; d.mu is held.
