@@ -210,6 +210,20 @@ func TestStop(t *testing.T) {
 	})
 }
 
+// A read that is still running at the end is named by its kind, as it has no key.
+func TestStopDuringRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, scheduler.Options{StopTimeout: 3 * time.Second})
+		r.hang("look", "a/")
+		r.Submit(scheduler.Txn{LookAll: true})
+		synctest.Wait()
+		if err := r.stop(); err == nil || !strings.Contains(err.Error(), "kind a") {
+			t.Errorf("Run returned %v, want it to name the read of kind a", err)
+		}
+		r.world.NoFaults()
+	})
+}
+
 // Who gave up waiting for a transaction is forgotten: nothing of the way to what it waited
 // for is kept.
 func TestNobodyWaitsAfterGivingUp(t *testing.T) {

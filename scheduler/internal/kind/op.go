@@ -50,8 +50,13 @@ func (o *Op) OverdueError() error {
 		o.What, o.Start.UTC().Format(time.TimeOnly))
 }
 
-// Name is the key.
-func (o *Op) Name() string { return string(o.Key) }
+// Name is the key. A read of many keys is named by its kind.
+func (o *Op) Name() string {
+	if o.Key == "" {
+		return "the read of kind " + o.Kind.Name
+	}
+	return string(o.Key)
+}
 
 // Lane is what the kind says of the value; reads wait for nobody.
 func (o *Op) Lane() string {
