@@ -183,6 +183,10 @@ func (g *guarded) withdraw() {
 		byOwner.Complete = true
 		g.r.Submit(byOwner)
 		g.submit(list)
+	case "owner, in the first list, long before others, after a restart":
+		byOwner.Complete = true
+		g.submit(byOwner)
+		g.submit(list)
 	case "owner, of what a list held after a restart":
 		g.r.Submit(scheduler.Txn{Source: "cni", Complete: true})
 		g.submit(list)

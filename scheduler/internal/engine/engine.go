@@ -60,6 +60,8 @@ type editor struct {
 	refused map[*graph.Node][]*graph.Node // who would derive a key that another has
 	// takenBack are keys that may go however many they are, by how many times that is said.
 	takenBack map[kv.Key]int
+	// goneEarly are the keys that their owners took back before leftovers were judged.
+	goneEarly map[kv.Key]bool
 	// halt, if set, is asked before each step of the work. Once it returns true the work ends
 	// half done, so only a Try can have it.
 	halt func() bool

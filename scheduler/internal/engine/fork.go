@@ -40,7 +40,7 @@ func (e *Engine) Fork(halt func() bool) *Engine {
 	for id, b := range e.budgets {
 		f.budgets[id] = &budget{limit: b.limit, begun: slices.Clone(b.begun), waiting: forked(b.waiting, node), timed: b.timed}
 	}
-	f.asked, f.patient = e.asked, forked(e.patient, node)
+	f.asked, f.patient, f.goneEarly = e.asked, forked(e.patient, node), maps.Clone(e.goneEarly)
 	return f
 }
 

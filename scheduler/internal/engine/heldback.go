@@ -56,6 +56,18 @@ func (e *Engine) TooMany(touched []*graph.Node) (going []*graph.Node, reason str
 	return going, strings.Join(e.tooMany(going), ", ")
 }
 
+// derivedOfGone reports whether a leftover was derived by a value that its owner took back before
+// leftovers were judged. That value may be deleted already, so that the leftover has no base to join.
+func (e *Engine) derivedOfGone(n *graph.Node) bool {
+	k := kind.Of(n)
+	if k == nil || k.DerivedBy == nil || n.Base != nil || n.Foreign {
+		return false
+	}
+	by := k.DerivedBy(n.Key)
+	base := e.G.Get(by)
+	return e.goneEarly[by] && (base == nil || !base.Wanted())
+}
+
 // judgeLeft does the same once for the leftovers of earlier runs, when it is known for the
 // first time that no source wants them. It reports whether it did. A preview goes on
 // as if nothing were held back, see plan.Plan.Held.
@@ -73,6 +85,9 @@ func (e *Engine) judgeLeft() bool {
 	slices.SortFunc(left, assess.ByKey)
 	for _, n := range left {
 		e.joinBase(n)
+		if e.derivedOfGone(n) {
+			e.SetFlag(n, assess.FlagByOwner, true)
+		}
 		if e.AwaitsJudgement(n) {
 			e.G.Wake(n)
 		}
@@ -81,6 +96,10 @@ func (e *Engine) judgeLeft() bool {
 	e.Judged = true
 	if !e.G.Trying() {
 		e.HoldBack(left)
+	}
+	if early := e.goneEarly; len(early) > 0 {
+		e.G.OnUndo(func() { e.goneEarly = early })
+		e.goneEarly = nil
 	}
 	e.AllMoved = true
 	return true
@@ -213,6 +232,13 @@ func (e *editor) takenByOwner(n *graph.Node) {
 		return
 	}
 	e.SetFlag(n, assess.FlagByOwner, true)
+	if !e.Judged && !e.goneEarly[n.Key] {
+		e.G.OnUndo(func() { delete(e.goneEarly, n.Key) })
+		if e.goneEarly == nil {
+			e.goneEarly = map[kv.Key]bool{}
+		}
+		e.goneEarly[n.Key] = true
+	}
 	e.unhold(n)
 	e.wakeDerived(n)
 	n.EachIncoming(func(edge *graph.Edge) { // also those that are made together with n
