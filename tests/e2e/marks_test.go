@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
@@ -125,6 +126,111 @@ func TestChangedMarks(t *testing.T) {
 	}
 	if out := h.MustCtl("status", "-o", "json"); !strings.Contains(out, "copied_marks") {
 		t.Errorf("status does not name the copy:\n%s", out)
+	}
+	if out := h.MustCtl("cni"); strings.Count(out, " added ") != 2 {
+		t.Errorf("attachments:\n%s", out)
+	}
+}
+
+// numbered is an object whose mark is the number of a protocol, or a handle.
+type numbered struct {
+	place string
+	show  []string // the command that prints the object
+	set   string   // the command that replaces the mark by MARK
+	mark  string   // of the agent
+	other string
+}
+
+func (o numbered) replace(t *testing.T, ns *netlinktest.Namespace, mark string) {
+	t.Helper()
+	ns.Run(t, strings.Fields(strings.ReplaceAll(o.set, "MARK", mark))...)
+}
+
+// TestChangedNumbers changes the protocol of routes, nexthops and neighbors, and the handle of a
+// queueing discipline, as another process may: before, during and after restarts of the agent. It also
+// puts an equal rule with another protocol in place of a rule. No object is removed, containers lose no
+// packet, and when the marks are back all keys are configured as before.
+func TestChangedNumbers(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{Parallel: true, NoEngine: true, Fast: true}) // pings are frequent
+	namespaces := map[string]*netlinktest.Namespace{"own": h.Own, "c1": h.Mount("c1"), "c2": h.Mount("c2")}
+	h.Start()
+	add(t, h, "c1", blue)
+	second := add(t, h, "c2", blue)
+	gateway := second.IPs[0].Gateway
+	h.Put("interface/lan", `{"bridge":{},"addresses":["10.72.0.1/24"]}`)
+	h.Put("route/far", `{"destination":"10.73.0.0/16","gateway":"10.72.0.9","interface":"lan"}`)
+	h.Put("rule/far", `{"priority":1000,"from":"10.74.0.0/16","table":100}`)
+	h.Put("nexthop/near", `{"id":7,"interface":"lan","gateway":"10.72.0.9"}`)
+	h.Put("neighbor/near", `{"interface":"lan","address":"10.72.0.9","mac_address":"02:00:00:00:00:09"}`)
+	h.Put("qdisc/lan", `{"interface":"lan","tbf":{"rate":1000,"burst":64,"latency":50}}`)
+	keys := []string{"interface/lan", "route/far", "rule/far", "nexthop/near", "neighbor/near", "qdisc/lan"}
+	h.AwaitConfigured(keys...)
+	h.AwaitSettled()
+	protocol := fmt.Sprint(kernel.Protocol(h.Label))
+	objects := []numbered{
+		{"own", []string{"ip", "route", "show", "10.73.0.0/16"}, "ip route change 10.73.0.0/16 via 10.72.0.9 dev lan proto MARK", protocol, "static"},
+		{"own", []string{"ip", "nexthop", "show", "id", "7"}, "ip nexthop replace id 7 via 10.72.0.9 dev lan proto MARK", protocol, "static"},
+		{"own", []string{"ip", "neigh", "show", "10.72.0.9"}, "ip neigh replace 10.72.0.9 lladdr 02:00:00:00:00:09 dev lan proto MARK", protocol, "static"},
+		{"own", []string{"tc", "qdisc", "show", "dev", "lan", "root"}, "tc qdisc replace dev lan root handle MARK tbf rate 1mbit burst 64b latency 50ms",
+			fmt.Sprintf("%x:", kernel.Handle(h.Label)), "9:"},
+		{"c1", []string{"ip", "route", "show", "default"}, "ip route change default via " + gateway + " dev eth0 proto MARK", protocol, "static"},
+		{"c2", []string{"ip", "route", "show", "default"}, "ip route change default via " + gateway + " dev eth0 proto MARK", protocol, "static"},
+	}
+	t.Logf("seed %d", *markSeed)
+	r := rand.New(rand.NewPCG(*markSeed, 50))
+	before := h.Exact()
+	pings := []func(){
+		host.PingEvery(t, "0.01", namespaces["c1"].Path, strings.TrimSuffix(second.IPs[0].Address, "/24")),
+		host.PingEvery(t, "0.01", namespaces["c2"].Path, gateway),
+	}
+	for round := range *markRounds {
+		var harmed []numbered
+		rule := "priority 1000 from 10.74.0.0/16 table 100 protocol "
+		harm := func() {
+			for _, o := range objects {
+				if r.IntN(3) > 0 {
+					harmed = append(harmed, o)
+					o.replace(t, namespaces[o.place], o.other)
+				}
+			}
+			h.Own.IP(t, "rule add "+rule+"static")
+			h.Own.IP(t, "rule del "+rule+protocol)
+		}
+		switch round % 3 {
+		case 0:
+			h.Kill9()
+			harm()
+			h.Start()
+		case 1:
+			harm()
+		case 2:
+			h.Stop()
+			h.Launch()
+			harm()
+			h.AwaitReady()
+		}
+		h.AwaitSettled()
+		for _, o := range harmed {
+			if out := namespaces[o.place].Run(t, o.show...); strings.Count(out, "\n") != 1 {
+				t.Errorf("round %d: %q prints %q", round, o.show, out)
+			}
+			o.replace(t, namespaces[o.place], o.mark)
+		}
+		h.Own.IP(t, "rule del "+rule+"static")
+		h.AwaitConfigured(keys...)
+		h.Eventually("all is as before", func() error {
+			if diff := host.Diff(before, h.Exact()); diff != "" {
+				return fmt.Errorf("round %d, after changes of %v:\n%s", round, harmed, diff)
+			}
+			return nil
+		})
+	}
+	for _, unharmed := range pings {
+		unharmed()
+	}
+	if gone := h.Removed(); gone != "" {
+		t.Errorf("the agent removed:\n%s", gone)
 	}
 	if out := h.MustCtl("cni"); strings.Count(out, " added ") != 2 {
 		t.Errorf("attachments:\n%s", out)
