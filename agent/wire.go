@@ -278,6 +278,9 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	if err != nil {
 		return err
 	}
+	if _, err := scheduler.Register(s, route.OnLink()); err != nil {
+		return err
+	}
 	return registerOnInterfaces(s, h, names, places, interfaces)
 }
 

@@ -49,7 +49,7 @@ func keyLine(k Kind) string {
 	if k.Writable {
 		return "  Key: " + k.Prefix + "<name>\n"
 	}
-	return "  Key: " + k.Prefix + "<name>. Observed: it comes and goes by itself and cannot be written.\n"
+	return "  Key: " + k.Prefix + "<name>. It comes and goes by itself and cannot be written.\n"
 }
 
 // fieldDoc says what the field is, and what its message is if that says more.

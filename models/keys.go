@@ -73,6 +73,12 @@ func IPPoolKey(name string) string { return KindIPPool + "/" + name }
 // IPClaimKey is the key of a claim of an address.
 func IPClaimKey(name string) string { return KindIPClaim + "/" + name }
 
+// OnLinkKey is the key under which a route derives the network that it makes reachable on a link.
+func OnLinkKey(iface, route string) string { return OnLinkPrefix(iface) + route }
+
+// OnLinkPrefix holds what routes without a gateway make reachable on the link of an interface.
+func OnLinkPrefix(iface string) string { return KindOnLink + "/" + iface + "/" }
+
 // Keys of what is observed. Names are escaped.
 
 // IPLeaseKey is the key of what a pool has for a claim that asks for this address,

@@ -13,6 +13,7 @@ const (
 	KindInterface    = "interface"
 	KindRoute        = "route"
 	KindAddress      = "address"
+	KindOnLink       = "onlink"
 	KindNeighbor     = "neighbor"
 	KindRule         = "rule"
 	KindNexthop      = "nexthop"
@@ -39,8 +40,8 @@ type Kind struct {
 	Prefix string
 	// New makes an empty value.
 	New func() proto.Message
-	// Writable reports whether sources may want it. The others are observed:
-	// they come and go by themselves.
+	// Writable reports whether sources may want it. The others come and go by themselves: they
+	// are observed, or derived from values of other kinds.
 	Writable bool
 }
 
@@ -62,6 +63,7 @@ var kinds = []Kind{
 	{KindProxy, "proxy/", func() proto.Message { return new(Proxy) }, true},
 	{KindIPPool, "ippool/", func() proto.Message { return new(IPPool) }, true},
 	{KindIPClaim, "ipclaim/", func() proto.Message { return new(IPClaim) }, true},
+	{KindOnLink, "onlink/", func() proto.Message { return new(OnLink) }, false},
 	{KindMicroservice, "microservice/", func() proto.Message { return new(Microservice) }, false},
 	{KindContainer, "container/", func() proto.Message { return new(Container) }, false},
 	{KindHostLink, "hostlink/", func() proto.Message { return new(HostLink) }, false},

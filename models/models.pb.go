@@ -4753,6 +4753,71 @@ func (x *IPClaim) GetAddress() string {
 	return ""
 }
 
+// A network that a route without a gateway makes reachable on a link: gateways of other routes
+// can be there.
+type OnLink struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Logical name of the interface.
+	Interface string `protobuf:"bytes,1,opt,name=interface,proto3" json:"interface,omitempty"`
+	// The network in CIDR notation.
+	Destination string `protobuf:"bytes,2,opt,name=destination,proto3" json:"destination,omitempty"`
+	// Routing table of the route.
+	Table         uint32 `protobuf:"varint,3,opt,name=table,proto3" json:"table,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OnLink) Reset() {
+	*x = OnLink{}
+	mi := &file_models_models_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OnLink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OnLink) ProtoMessage() {}
+
+func (x *OnLink) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OnLink.ProtoReflect.Descriptor instead.
+func (*OnLink) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *OnLink) GetInterface() string {
+	if x != nil {
+		return x.Interface
+	}
+	return ""
+}
+
+func (x *OnLink) GetDestination() string {
+	if x != nil {
+		return x.Destination
+	}
+	return ""
+}
+
+func (x *OnLink) GetTable() uint32 {
+	if x != nil {
+		return x.Table
+	}
+	return 0
+}
+
 // What an ippool has for an ipclaim that asks for an address. Observed.
 type IPLease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4766,7 +4831,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[50]
+	mi := &file_models_models_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4778,7 +4843,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[50]
+	mi := &file_models_models_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4791,7 +4856,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{50}
+	return file_models_models_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -4835,7 +4900,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[51]
+	mi := &file_models_models_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4847,7 +4912,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[51]
+	mi := &file_models_models_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4860,7 +4925,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{51}
+	return file_models_models_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -4977,7 +5042,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[52]
+	mi := &file_models_models_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4989,7 +5054,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[52]
+	mi := &file_models_models_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5002,7 +5067,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{52}
+	return file_models_models_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Container) GetRuntime() string {
@@ -5173,7 +5238,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[53]
+	mi := &file_models_models_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5185,7 +5250,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[53]
+	mi := &file_models_models_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5198,7 +5263,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{53}
+	return file_models_models_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -5258,7 +5323,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[54]
+	mi := &file_models_models_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5270,7 +5335,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[54]
+	mi := &file_models_models_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5283,7 +5348,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{54}
+	return file_models_models_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -5692,7 +5757,11 @@ const file_models_models_proto_rawDesc = "" +
 	"\fclaim_length\x18\x04 \x01(\rR\vclaimLength\"7\n" +
 	"\aIPClaim\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\";\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"^\n" +
+	"\x06OnLink\x12\x1c\n" +
+	"\tinterface\x18\x01 \x01(\tR\tinterface\x12 \n" +
+	"\vdestination\x18\x02 \x01(\tR\vdestination\x12\x14\n" +
+	"\x05table\x18\x03 \x01(\rR\x05table\";\n" +
 	"\aIPLease\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xf4\x01\n" +
@@ -5761,7 +5830,7 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),         // 0: plumb.v1.NetNS
 	(*Namespace)(nil),     // 1: plumb.v1.Namespace
@@ -5813,18 +5882,19 @@ var file_models_models_proto_goTypes = []any{
 	(*ProxyForward)(nil),  // 47: plumb.v1.ProxyForward
 	(*IPPool)(nil),        // 48: plumb.v1.IPPool
 	(*IPClaim)(nil),       // 49: plumb.v1.IPClaim
-	(*IPLease)(nil),       // 50: plumb.v1.IPLease
-	(*Microservice)(nil),  // 51: plumb.v1.Microservice
-	(*Container)(nil),     // 52: plumb.v1.Container
-	(*HostLink)(nil),      // 53: plumb.v1.HostLink
-	(*NamespaceRef)(nil),  // 54: plumb.v1.NamespaceRef
-	nil,                   // 55: plumb.v1.Interface.FeaturesEntry
-	nil,                   // 56: plumb.v1.Container.LabelsEntry
+	(*OnLink)(nil),        // 50: plumb.v1.OnLink
+	(*IPLease)(nil),       // 51: plumb.v1.IPLease
+	(*Microservice)(nil),  // 52: plumb.v1.Microservice
+	(*Container)(nil),     // 53: plumb.v1.Container
+	(*HostLink)(nil),      // 54: plumb.v1.HostLink
+	(*NamespaceRef)(nil),  // 55: plumb.v1.NamespaceRef
+	nil,                   // 56: plumb.v1.Interface.FeaturesEntry
+	nil,                   // 57: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
 	6,  // 1: plumb.v1.Interface.bridge_port:type_name -> plumb.v1.BridgePort
-	55, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
+	56, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
 	3,  // 3: plumb.v1.Interface.rings:type_name -> plumb.v1.Rings
 	4,  // 4: plumb.v1.Interface.veth:type_name -> plumb.v1.Veth
 	5,  // 5: plumb.v1.Interface.bridge:type_name -> plumb.v1.Bridge
@@ -5869,7 +5939,7 @@ var file_models_models_proto_depIdxs = []int32{
 	47, // 44: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
 	1,  // 45: plumb.v1.ProxyListen.namespace:type_name -> plumb.v1.Namespace
 	1,  // 46: plumb.v1.ProxyForward.namespace:type_name -> plumb.v1.Namespace
-	56, // 47: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	57, // 47: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
 	48, // [48:48] is the sub-list for method output_type
 	48, // [48:48] is the sub-list for method input_type
 	48, // [48:48] is the sub-list for extension type_name
@@ -5927,7 +5997,7 @@ func file_models_models_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   57,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

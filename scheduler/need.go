@@ -6,11 +6,11 @@ func On(key Key, why string) Need { return Need{Key: key, Why: why} }
 // AnyOf needs at least one key under the prefix.
 func AnyOf(prefix Key, why string) Need { return Need{Prefix: prefix, Why: why} }
 
-// Also widens a need for any key below a prefix to those that lie in a folder itself, and not
-// deeper: the addresses below an interface, and those that have names of their own. Each
-// change in the folder costs a look at each such need that is not met.
-func Also(n Need, folder Key) Need {
-	n.Also = folder
+// Also widens a need for any key below a prefix to those that lie in some folders themselves, and
+// not deeper: the addresses below an interface, and those that have names of their own. Each
+// change in such a folder costs a look at each such need that is not met.
+func Also(n Need, folders ...Key) Need {
+	n.Also = folders
 	return n
 }
 

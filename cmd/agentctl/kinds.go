@@ -66,6 +66,8 @@ func use(k *apiv1.Kind) string {
 		return "unimplemented"
 	case k.Writable:
 		return "wanted"
+	case k.Observed:
+		return "observed"
 	}
-	return "observed"
+	return "derived"
 }

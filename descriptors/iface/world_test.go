@@ -63,6 +63,7 @@ func (w *world) start() {
 	self.Bind(links)
 	register(w.t, s, address.New(address.Deps{Kernel: k, Owner: owner, Names: names, Interfaces: links}))
 	register(w.t, s, route.New(route.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: links}))
+	register(w.t, s, route.OnLink())
 }
 
 func register[V, M any](t *testing.T, s *scheduler.Scheduler, d scheduler.Descriptor[V, M]) *scheduler.Kind[V, M] {

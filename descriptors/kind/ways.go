@@ -28,31 +28,43 @@ func onUpInterface(name string) scheduler.Need {
 	})
 }
 
-// OnGateway needs that a gateway is in the network of an address of the interface; false if
-// nothing is needed. Link-local ones are on every link, and onlink says so of any.
-func OnGateway(iface string, gateway netip.Addr, onlink bool) (scheduler.Need, bool) {
+// OnGateway needs that a gateway is in the network of an address of the interface, or that a
+// route without a gateway leads to it; false if nothing is needed. Link-local gateways are on every
+// link, and onlink says so of any. table is that of the route, 0 of a nexthop: the kernel looks for
+// the gateway there, and in the main table.
+func OnGateway(iface string, gateway netip.Addr, table uint32, onlink bool) (scheduler.Need, bool) {
 	if !gateway.IsValid() || onlink || gateway.IsLinkLocalUnicast() {
 		return scheduler.Need{}, false
 	}
-	return gatewayWay.of(way{iface, gateway}, onGateway), true
+	return gatewayWay.of(way{iface, gateway, table}, onGateway), true
 }
 
 // way is a gateway by an interface.
 type way struct {
 	iface   string
 	gateway netip.Addr
+	table   uint32
 }
 
 var gatewayWay last[way]
 
 func onGateway(w way) scheduler.Need {
 	n := scheduler.AnyOf(scheduler.Key(models.AddressPrefix(w.iface)),
-		fmt.Sprintf("an address of %s whose network holds the gateway %s (or set onlink)", w.iface, w.gateway))
-	n = scheduler.Also(n, models.KindAddress+"/") // those that have names of their own
-	return scheduler.If(n, func(k scheduler.Key, a *models.Address, at kernel.AddressRef) bool {
-		on := a.GetInterface() == w.iface || strings.HasPrefix(string(k), models.AddressPrefix(w.iface))
-		return on && networkOf(a, at).Contains(w.gateway)
-	})
+		fmt.Sprintf("an address of %s whose network holds the gateway %s, or a route to it (or set onlink)", w.iface, w.gateway))
+	n = scheduler.Also(n, models.KindAddress+"/", scheduler.Key(models.OnLinkPrefix(w.iface))) // addresses with names of their own, and routes
+	n.Pass = func(k scheduler.Key, value, meta any) bool {
+		switch v := value.(type) {
+		case *models.Address:
+			at, _ := meta.(kernel.AddressRef)
+			on := v.GetInterface() == w.iface || strings.HasPrefix(string(k), models.AddressPrefix(w.iface))
+			return on && networkOf(v, at).Contains(w.gateway)
+		case *models.OnLink:
+			dst, err := netip.ParsePrefix(v.GetDestination())
+			return err == nil && dst.Contains(w.gateway) && (v.GetTable() == w.table || v.GetTable() == models.MainTable)
+		}
+		return false
+	}
+	return n
 }
 
 // last is the need that was made last: thousands of routes that go one way share the texts and

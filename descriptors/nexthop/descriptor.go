@@ -68,7 +68,7 @@ type (
 func needs(k scheduler.Key, v *models.Nexthop) (list []scheduler.Need) {
 	if name := v.GetInterface(); name != "" {
 		list = append(list, kind.OnUpInterface(name))
-		if n, needed := kind.OnGateway(name, gateway(v), v.GetOnlink()); needed {
+		if n, needed := kind.OnGateway(name, gateway(v), 0, v.GetOnlink()); needed {
 			list = append(list, n)
 		}
 		return list

@@ -38,6 +38,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Route, kernel.LinkRef] {
 		Kind: models.KindRoute, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare, Standing: d.standing}
 	k := d.objects.Descriptor()
 	k.CreateBatch, k.Update, k.Delete = d.createBatch, d.update, d.delete
+	k.Derive = derive
 	k.Needs, k.Claims, k.Compare, k.Equal, k.Disruption = d.needs, claims, compare, equal, disruption
 	k.Retrieve, k.Watch, k.ChangedBy = d.retrieve, d.watch, d.objects.ChangedBy
 	return k

@@ -30,7 +30,7 @@ func (d *route) needs(_ scheduler.Key, v *models.Route) []scheduler.Need {
 		}
 	}
 	for _, h := range ways {
-		if n, needed := kind.OnGateway(h.iface, h.gateway, v.GetOnlink()); needed {
+		if n, needed := kind.OnGateway(h.iface, h.gateway, v.EffectiveTable(), v.GetOnlink()); needed {
 			list = append(list, n)
 		}
 	}

@@ -149,7 +149,7 @@ func (s *Server) Kinds(context.Context, *apiv1.KindsRequest) (*apiv1.KindsRespon
 		delete(registered, k.Name)
 		out.Kinds = append(out.Kinds, &apiv1.Kind{
 			Name: k.Name, Prefix: k.Prefix, Writable: k.Writable,
-			Observed: !k.Writable, Unread: info.Unread,
+			Observed: !k.Writable && (!ok || info.Observed), Unread: info.Unread,
 			Unimplemented: !ok, Capabilities: info.Capabilities,
 		})
 	}

@@ -62,6 +62,7 @@ func newMachine(t *testing.T) *machine {
 	self.Bind(interfaces)
 	registerTo(t, m.sched, address.New(address.Deps{Kernel: k, Owner: owner, Names: names, Interfaces: interfaces, Claims: book, Announcer: announcer}))
 	registerTo(t, m.sched, route.New(route.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: interfaces, Claims: book}))
+	registerTo(t, m.sched, route.OnLink())
 	registerTo(t, m.sched, nftables.New(nftables.Deps{Kernel: k, Tables: nft.New(k, ""), Owner: owner, Places: places, Claims: book}))
 	registerTo(t, m.sched, sysctl.New(sysctl.Deps{Kernel: k, Owner: owner, Places: places, Interfaces: interfaces}))
 	ctx, cancel := context.WithCancel(context.Background())

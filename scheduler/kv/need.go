@@ -9,9 +9,9 @@ type Need struct {
 	// Key, or Prefix for any key below it.
 	Key    Key
 	Prefix Key
-	// Also, a folder with its slash, widens Prefix to the keys that lie in the folder itself,
-	// and not deeper.
-	Also Key
+	// Also are folders with their slashes. They widen Prefix to the keys that lie in the folders
+	// themselves, and not deeper. A folder is neither below Prefix nor named twice.
+	Also []Key
 	// Why tells people what the need is for.
 	Why string
 	// Together marks a need that is satisfied as one with its owner.

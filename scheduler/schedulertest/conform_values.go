@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/plumb-net/plumb/scheduler"
@@ -236,7 +237,8 @@ func (x *trial[V, M]) needs() {
 			switch {
 			case (n.Key == "") == (n.Prefix == ""):
 				x.fail(k, "%s needs the key %q and the prefix %q", show(v), n.Key, n.Prefix)
-			case slash(n.Key), n.Prefix != "" && !slash(n.Prefix), n.Also != "" && (n.Prefix == "" || !slash(n.Also)):
+			case slash(n.Key), n.Prefix != "" && !slash(n.Prefix),
+				n.Prefix == "" && len(n.Also) > 0, slices.ContainsFunc(n.Also, func(k scheduler.Key) bool { return !slash(k) }):
 				x.fail(k, "%s needs %s", show(v), n)
 			case n.Key == k:
 				x.fail(k, "%s needs itself", show(v))

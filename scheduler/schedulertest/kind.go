@@ -174,8 +174,15 @@ func needs(k scheduler.Key, t Thing) []scheduler.Need {
 		key, text, how := ParseNeed(n)
 		need := scheduler.On(scheduler.Key(key), "to stand on")
 		if strings.HasSuffix(key, "/") {
-			below, also, _ := strings.Cut(key, "+")
-			need = scheduler.Also(scheduler.AnyOf(scheduler.Key(below), "any of them"), scheduler.Key(also))
+			below, also, widened := strings.Cut(key, "+")
+			need = scheduler.AnyOf(scheduler.Key(below), "any of them")
+			if widened {
+				var folders []scheduler.Key
+				for folder := range strings.SplitSeq(also, "+") {
+					folders = append(folders, scheduler.Key(folder))
+				}
+				need = scheduler.Also(need, folders...)
+			}
 		}
 		switch how {
 		case '=':

@@ -110,12 +110,12 @@ func ParseNeed(n string) (key, text string, how byte) {
 	return n[:i], n[i+1:], n[i]
 }
 
-// Under reports whether a key is one of those that a need for any asks for: "a/1/+a/" is
-// all below a/1/, and those in a/ itself.
+// Under reports whether a key is one of those that a need for any asks for: "a/1/+a/+b/" is
+// all below a/1/, and those in a/ and b/ themselves.
 func Under(need string, k scheduler.Key) bool {
-	below, also, wide := strings.Cut(need, "+")
-	rest, in := strings.CutPrefix(string(k), also)
-	return strings.HasPrefix(string(k), below) || wide && in && !strings.Contains(rest, "/")
+	folders := strings.Split(need, "+")
+	folder := string(k)[:strings.LastIndexByte(string(k), '/')+1]
+	return strings.HasPrefix(string(k), folders[0]) || slices.Contains(folders[1:], folder)
 }
 
 // Derivation is one entry of Thing.Derives, read.

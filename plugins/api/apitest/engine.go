@@ -49,7 +49,7 @@ func newEngine() *Engine {
 	}
 	e.moved = sync.NewCond(&e.mu)
 	for _, k := range models.Kinds() {
-		info := scheduler.KindInfo{Name: k.Name, Prefix: scheduler.Key(k.Prefix), Observed: !k.Writable}
+		info := scheduler.KindInfo{Name: k.Name, Prefix: scheduler.Key(k.Prefix), Observed: !k.Writable && k.Name != models.KindOnLink}
 		if k.Name == models.KindNetNS {
 			continue // a kind that this agent cannot do
 		}

@@ -107,7 +107,7 @@ func (a *auditor) state(e *Edge) {
 			is = Satisfied
 		}
 	default:
-		a.g.Below(e.any.prefix, func(t *Node) bool {
+		a.g.members(e.any, func(t *Node) bool {
 			if t != e.From && met(t) && e.mayMoveTo(t) {
 				is = Satisfied
 			}
@@ -115,7 +115,7 @@ func (a *auditor) state(e *Edge) {
 		})
 		switch {
 		case is == Satisfied || e.pinned() && e.To.avail == Missing:
-		case e.any.unsure > 0 || a.g.prefixBlind(e.any.prefix):
+		case e.any.unsure > 0 || a.g.isBlind(e.any):
 			is = Unsure
 		}
 	}
@@ -162,8 +162,10 @@ func (a *auditor) folders() {
 			if p.unsure != unsure || p.dir != d || len(p.in) == 0 {
 				a.say("%s* counts %d of which nothing is known, there are %d; %d need one", p.prefix, p.unsure, unsure, len(p.in))
 			}
-			if p.also != nil && !slices.Contains(p.also.also, p) {
-				a.say("%s* is not known in %s", p.prefix, p.also.path)
+			for _, folder := range p.also {
+				if !slices.Contains(folder.also, p) {
+					a.say("%s* is not known in %s", p.prefix, folder.path)
+				}
 			}
 		}
 	}

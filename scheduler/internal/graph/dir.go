@@ -1,6 +1,9 @@
 package graph
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Dir is a folder of keys: all that share the text up to a slash. Folders make
 // a tree, so a prefix is found without looking at any other key.
@@ -17,7 +20,7 @@ type Dir struct {
 type Prefix struct {
 	prefix Key
 	dir    *Dir
-	also   *Dir // whose own nodes count as well, none deeper; nil: none
+	also   []*Dir // whose own nodes count as well, none deeper
 	in     []*Edge
 	unsure int32 // members whose availability is Unsure
 }
@@ -113,18 +116,18 @@ func (d *Dir) walk(yield func(*Node) bool) bool {
 	return true
 }
 
-// watch returns the any-of set for a prefix and, if it is not "", a folder.
-func (g *store) watch(prefix, also Key) *Prefix {
+// watch returns the any-of set for a prefix and some folders.
+func (g *store) watch(prefix Key, also []Key) *Prefix {
 	path, _ := split(string(prefix))
 	d := g.dirOf(path)
 	for _, p := range d.watches {
-		if p.prefix == prefix && p.alsoIn() == also {
+		if p.prefix == prefix && p.isAlsoIn(also) {
 			return p
 		}
 	}
 	p := &Prefix{prefix: prefix, dir: d}
-	if also != "" {
-		p.also = g.dirOf(string(also))
+	for _, folder := range also {
+		p.also = append(p.also, g.dirOf(string(folder)))
 	}
 	g.members(p, func(n *Node) bool {
 		if n.avail == Unsure {
@@ -133,8 +136,8 @@ func (g *store) watch(prefix, also Key) *Prefix {
 		return true
 	})
 	d.watches = append(d.watches, p)
-	if p.also != nil {
-		p.also.also = append(p.also.also, p)
+	for _, folder := range p.also {
+		folder.also = append(folder.also, p)
 	}
 	if g.trying {
 		g.undo(func() { g.endWatch(p) })
@@ -142,17 +145,14 @@ func (g *store) watch(prefix, also Key) *Prefix {
 	return p
 }
 
-// alsoIn is the folder whose own nodes count as well, "" if there is none.
-func (p *Prefix) alsoIn() Key {
-	if p.also == nil {
-		return ""
-	}
-	return Key(p.also.path)
+// isAlsoIn reports whether these are the folders whose own nodes count as well.
+func (p *Prefix) isAlsoIn(folders []Key) bool {
+	return slices.EqualFunc(p.also, folders, func(d *Dir, folder Key) bool { return d.path == string(folder) })
 }
 
 // has reports whether a node is a member of the any-of set.
 func (p *Prefix) has(n *Node) bool {
-	return strings.HasPrefix(string(n.Key), string(p.prefix)) || p.also != nil && n.dir == p.also
+	return strings.HasPrefix(string(n.Key), string(p.prefix)) || slices.Contains(p.also, n.dir)
 }
 
 // members yields every node of an any-of set, in no useful order.
@@ -160,8 +160,8 @@ func (g *store) members(p *Prefix, yield func(*Node) bool) bool {
 	if !g.Below(p.prefix, yield) {
 		return false
 	}
-	if p.also != nil {
-		for _, n := range p.also.nodes {
+	for _, folder := range p.also {
+		for _, n := range folder.nodes {
 			if !strings.HasPrefix(string(n.Key), string(p.prefix)) && !yield(n) {
 				return false
 			}
@@ -182,9 +182,9 @@ func (g *store) unwatch(p *Prefix) {
 
 func (g *store) endWatch(p *Prefix) {
 	p.dir.watches = without(p.dir.watches, p)
-	if p.also != nil {
-		p.also.also = without(p.also.also, p)
-		g.pruneDir(p.also)
+	for _, folder := range p.also {
+		folder.also = without(folder.also, p)
+		g.pruneDir(folder)
 	}
 	g.pruneDir(p.dir)
 }

@@ -110,7 +110,10 @@ func (f *fork) prefix(p *Prefix) *Prefix {
 	}
 	c := f.prefixes[p]
 	if c == nil {
-		c = &Prefix{prefix: p.prefix, dir: f.dirs[p.dir], also: f.dirs[p.also], in: make([]*Edge, len(p.in)), unsure: p.unsure}
+		c = &Prefix{prefix: p.prefix, dir: f.dirs[p.dir], in: make([]*Edge, len(p.in)), unsure: p.unsure}
+		for _, folder := range p.also {
+			c.also = append(c.also, f.dirs[folder])
+		}
 		f.prefixes[p] = c
 	}
 	return c

@@ -1,5 +1,7 @@
 package graph
 
+import "slices"
+
 // needs says how needs are met, and keeps what depends on what free of cycles.
 type needs struct {
 	store
@@ -144,7 +146,7 @@ func (g *needs) judgeAny(e *Edge, m *Node) {
 	switch {
 	case e.pinned() && e.To.avail == Missing: // and it cannot move to what is not there yet
 		g.setState(e, Missing)
-	case e.any.unsure > 0 || g.prefixBlind(e.any.prefix) || e.any.also != nil && g.prefixBlind(e.any.alsoIn()):
+	case e.any.unsure > 0 || g.isBlind(e.any):
 		g.setState(e, Unsure)
 	default:
 		g.setState(e, Missing)
@@ -241,10 +243,13 @@ func (g *needs) moveTo(e *Edge, m *Node) {
 	}
 }
 
-// prefixBlind reports whether what is there below a prefix cannot be told.
-func (g *needs) prefixBlind(p Key) bool {
-	k := g.kindOf(p)
-	return k != nil && (k.Blind != 0 || k.Reads && !k.Read)
+// isBlind reports whether what is there of an any-of set cannot be told.
+func (g *needs) isBlind(p *Prefix) bool {
+	blind := func(key Key) bool {
+		k := g.kindOf(key)
+		return k != nil && (k.Blind != 0 || k.Reads && !k.Read)
+	}
+	return blind(p.prefix) || slices.ContainsFunc(p.also, func(d *Dir) bool { return blind(Key(d.path)) })
 }
 
 // provide notes that m meets an any-of edge.

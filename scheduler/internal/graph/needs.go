@@ -125,7 +125,7 @@ func match(edges []*Edge, need Need) *Edge {
 		return nil
 	}
 	for _, e := range edges {
-		if e.is(kept) || e.fn != nil || e.is(together) != need.Together || e.Why != need.Why || e.Prefix() != need.Prefix || e.any != nil && e.any.alsoIn() != need.Also {
+		if e.is(kept) || e.fn != nil || e.is(together) != need.Together || e.Why != need.Why || e.Prefix() != need.Prefix || e.any != nil && !e.any.isAlsoIn(need.Also) {
 			continue
 		}
 		if e.any != nil || e.To.Key == need.Key {
@@ -162,7 +162,7 @@ func (g *Graph) dropRole(n *Node, which func(*Edge) bool, r role) {
 // nth is how many of the needs are like this one; see Edge.alike.
 func nth(needs []Need, like *Need) (n uint8) {
 	for i := range needs {
-		if o := &needs[i]; o.Why == like.Why && o.Key == like.Key && o.Prefix == like.Prefix && o.Also == like.Also && o.Together == like.Together &&
+		if o := &needs[i]; o.Why == like.Why && o.Key == like.Key && o.Prefix == like.Prefix && slices.Equal(o.Also, like.Also) && o.Together == like.Together &&
 			(o.Project == nil) == (like.Project == nil) && (o.Pass == nil) == (like.Pass == nil) {
 			n++
 		}

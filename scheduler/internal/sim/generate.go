@@ -494,6 +494,9 @@ func (g *generator) need(k string) string {
 	case 0, 1:
 		if n = n[:2]; n[0] == 'd' && g.chance(2) {
 			n = fmt.Sprintf("d/%d/+d/", g.IntN(things)) // what one derives, and what has a name of its own
+			if g.chance(3) {
+				n += "+c/"
+			}
 		}
 		if g.chance(4) {
 			n += "=" + g.text()
