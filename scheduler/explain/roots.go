@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/plumb-net/plumb/scheduler/internal/assess"
@@ -245,17 +246,23 @@ func (f *rootFinder) anyOf(n *graph.Node, edge *graph.Edge) (found finding) {
 	return finding{explained: true}
 }
 
-// candidates are the keys below the prefix of an edge that are asked for and not in place.
+// candidates are the keys that an edge with a prefix may mean, that are asked for and not in place. One of
+// another kind than the prefix has to be as needed: the prefix is what people expect.
 func (e *Explainer) candidates(edge *graph.Edge) []*graph.Node {
 	var all []*graph.Node
 	e.G.Members(edge, func(n *graph.Node) bool {
-		if n != edge.From && n.Wanted() && e.StateOf(n) != kv.Configured {
+		if n != edge.From && n.Wanted() && e.StateOf(n) != kv.Configured && (e.isOfKind(n, edge.Prefix()) || edge.WouldPass(n)) {
 			all = append(all, n)
 		}
 		return true
 	})
 	slices.SortFunc(all, assess.ByKey)
 	return all
+}
+
+// isOfKind reports whether a node is of the kind that a prefix belongs to.
+func (e *Explainer) isOfKind(n *graph.Node, prefix kv.Key) bool {
+	return n.Kind == nil || strings.HasPrefix(string(prefix), string(n.Kind.Prefix))
 }
 
 func noneOf(edge *graph.Edge) string {

@@ -248,6 +248,9 @@ func (e *Edge) OfActual() bool { return e.role&ofActual != 0 }
 // passes reports whether the edge's predicate accepts the node as it is.
 func (e *Edge) passes(t *Node) bool { return e.fn == nil || e.fn.pass(t, t.Actual) }
 
+// WouldPass reports whether the edge's predicate accepts the node with its desired value.
+func (e *Edge) WouldPass(t *Node) bool { return e.fn == nil || e.fn.pass(t, t.Desired) }
+
 // Tell says why the node that the edge points to is there and does not pass, ""
 // if nothing is known.
 func (e *Edge) Tell() string {

@@ -138,14 +138,11 @@ func feasible(e *Edge) Readiness {
 // within reports whether an ordinary need is for another member of the unit, and
 // whether what is desired there is what is needed.
 func (e *Edge) within(unit map[*Node]bool) (inner, fits bool) {
-	pass := func(t *Node) bool {
-		return e.fn == nil || e.fn.pass(t, t.Desired)
-	}
 	if e.any == nil {
-		return unit[e.To], unit[e.To] && pass(e.To)
+		return unit[e.To], unit[e.To] && e.WouldPass(e.To)
 	}
 	for t := range unit {
-		if t != e.From && e.any.has(t) && pass(t) {
+		if t != e.From && e.any.has(t) && e.WouldPass(t) {
 			return true, true
 		}
 	}
