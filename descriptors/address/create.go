@@ -132,8 +132,8 @@ func (d *address) restore(j job) {
 	}
 }
 
-// stands reports whether an address is on the link of others already. It need
-// not be tried then, and never becomes ours.
+// stands reports whether an address is on a link. One on the link of others need not be tried then, and
+// never becomes ours.
 func (d *address) stands(link kernel.LinkRef, want kernel.Address) (bool, error) {
 	there, err := d.Kernel.Addresses(link.NS, link.Index)
 	if err != nil {
@@ -207,7 +207,16 @@ func (d *address) made(j job) error {
 		d.restore(j)
 		return j.err
 	case errors.Is(j.err, kernel.ErrExist):
-		return d.clash(j)
+		err := d.clash(j)
+		if !errors.Is(err, errRemoved) {
+			return err
+		}
+		if j.err = d.Kernel.AddAddress(j.op.Meta.NS, j.addr); j.err != nil {
+			d.undo(j)
+			return explain(j.op.Value, j.op.Meta, j.err)
+		}
+		d.addMissingRoutes(j.op.Meta.NS, []*job{&j})
+		d.announce([]*job{&j})
 	case j.err != nil:
 		d.undo(j)
 		return explain(j.op.Value, j.op.Meta, j.err)
@@ -273,7 +282,11 @@ func (d *address) clash(j job) error {
 			d.shared.Note(at.LinkRef, at.Prefix, struct{}{})
 			return nil
 		case shape && ours:
-			return d.change(j, a, fits)
+			err := d.change(j, a, fits)
+			if stands, readErr := d.stands(at.LinkRef, j.addr); err != nil && readErr == nil && !stands {
+				return errRemoved
+			}
+			return err
 		case ours:
 			r := &removal{link: at.LinkRef, there: there, doomed: []kernel.Address{a}}
 			if d.remove([]*removal{r}); r.err != nil {
@@ -291,8 +304,11 @@ func (d *address) clash(j job) error {
 				"%s is on the link already with other settings (%s, label %q, %s), and was not put there by Plumb", a.Prefix, scopeName(a.Scope), a.Label, span(a)))
 		}
 	}
-	return fmt.Errorf("%s: the kernel says it exists, but it is not there", at.Prefix)
+	return errRemoved
 }
+
+// errRemoved: others removed the address after the kernel had refused to add it.
+var errRemoved = errors.New("the address was removed meanwhile")
 
 // change updates an address of ours in place. If its settings fit, only the route to its network can
 // be missing.

@@ -302,6 +302,49 @@ func TestRouteToTheNetworkOfABroadcastAddress(t *testing.T) {
 	}
 }
 
+// TestRemovedDuringRepair removes an address after the kernel has refused to add it, because it was there: before its
+// link is read, or before its route is added. The address is added again, with its route.
+func TestRemovedDuringRepair(t *testing.T) {
+	for _, moment := range []string{"Addresses", "AddPrefixRoute"} {
+		b := newBench(t)
+		b.link("web", `{"bridge":{}}`)
+		const key, value = "address/web/10.0.0.3/24", `{"interface":"web","address":"10.0.0.3/24"}`
+		b.derived("web", "10.0.0.3/24")
+		b.net.IP(t, "route del 10.0.0.0/24 dev web")
+		b.kernelOf.Kernel = &removing{b.Kernel, moment, func() { b.net.IP(t, "addr del 10.0.0.3/24 dev web") }}
+		if err := b.add(key, value); err != nil {
+			t.Errorf("%s: %v", moment, err)
+		}
+		if got := b.net.IP(t, "route show 10.0.0.0/24"); !strings.Contains(got, "dev web") {
+			t.Errorf("%s: routes %q, addresses\n%s", moment, got, b.shown("web"))
+		}
+	}
+}
+
+// removing does something once before it reads addresses or adds a route.
+type removing struct {
+	kernel.Kernel
+	moment string
+	remove func()
+}
+
+func (r *removing) once(at string) {
+	if r.moment == at {
+		r.moment = ""
+		r.remove()
+	}
+}
+
+func (r *removing) Addresses(ns kernel.NS, index int) ([]kernel.Address, error) {
+	r.once("Addresses")
+	return r.Kernel.Addresses(ns, index)
+}
+
+func (r *removing) AddPrefixRoute(ns kernel.NS, route kernel.Route) error {
+	r.once("AddPrefixRoute")
+	return r.Kernel.AddPrefixRoute(ns, route)
+}
+
 // TestAddressesOfALoopback: the network of an IPv4 address of a loopback is local, and needs no route.
 func TestAddressesOfALoopback(t *testing.T) {
 	b := newBench(t)
