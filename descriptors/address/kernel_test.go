@@ -321,6 +321,17 @@ func TestRemovedDuringRepair(t *testing.T) {
 	}
 }
 
+// TestRemovedDuringCreation removes an address after the kernel has added it and before its route is read. The creation
+// succeeds, as it would if the address was removed a moment later.
+func TestRemovedDuringCreation(t *testing.T) {
+	b := newBench(t)
+	b.link("web", `{"bridge":{}}`)
+	b.kernelOf.Kernel = &removing{b.Kernel, "PrefixRoutes", func() { b.net.IP(t, "addr del 10.0.0.3/24 dev web") }}
+	if err := b.add("address/web/10.0.0.3/24", `{"interface":"web","address":"10.0.0.3/24"}`); err != nil {
+		t.Error(err)
+	}
+}
+
 // removing does something once before it reads addresses or adds a route.
 type removing struct {
 	kernel.Kernel
@@ -338,6 +349,11 @@ func (r *removing) once(at string) {
 func (r *removing) Addresses(ns kernel.NS, index int) ([]kernel.Address, error) {
 	r.once("Addresses")
 	return r.Kernel.Addresses(ns, index)
+}
+
+func (r *removing) PrefixRoutes(ns kernel.NS, index int) ([]kernel.Route, error) {
+	r.once("PrefixRoutes")
+	return r.Kernel.PrefixRoutes(ns, index)
 }
 
 func (r *removing) AddPrefixRoute(ns kernel.NS, route kernel.Route) error {

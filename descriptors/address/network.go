@@ -171,8 +171,16 @@ func (d *address) addMissingRoutes(ns kernel.NS, jobs []*job) {
 		if slices.ContainsFunc(routes, func(r kernel.Route) bool { return r.Index == j.addr.Index && r.Dst == j.addr.Network() }) {
 			continue
 		}
-		if l, lacks, err := d.lacksRoute(ns, j.addr); err == nil && lacks {
-			j.route = d.addRoute(l, j.addr)
+		l, lacks, err := d.lacksRoute(ns, j.addr)
+		if err != nil || !lacks {
+			continue
+		}
+		if err = d.addRoute(l, j.addr); err == nil {
+			continue
+		}
+		// If others have removed the address meanwhile, the event of that leads to its repair.
+		if stands, readErr := d.stands(l.Ref(), j.addr); stands || readErr != nil {
+			j.route = err
 		}
 	}
 }
