@@ -86,13 +86,22 @@ func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer, cle
 	go func() { ended <- s.Run(run) }()
 	defer func() { stop(); <-ended }() //nolint:errcheck // it ends because it is told to
 
-	stays := staying(h.owner.Entries("")) // before they are forgotten
-	s.Submit(scheduler.Txn{Source: "cleanup", Note: "want nothing", Complete: true})
+	l := &leftovers{stays: staying(h.owner.Entries("")), left: map[scheduler.Key]scheduler.Status{}, out: out, cleared: cleared}
 	w := s.Watch()
 	defer w.Stop()
-	if err := awaitNothing(ctx, s, stays, w, out, cleared); err != nil {
+	// The watcher may miss a state that lasts for a moment only. So it has to know what is there before
+	// anything is removed.
+	if err := s.WaitForKinds(ctx); err != nil {
+		return fmt.Errorf("cleanup: %w", err)
+	}
+	if err := l.follow(ctx, w, func() bool { return true }); err != nil {
 		return err
 	}
+	s.Submit(scheduler.Txn{Source: "cleanup", Note: "want nothing", Complete: true})
+	if err := l.follow(ctx, w, func() bool { return len(l.left) == 0 && allRead(s) }); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s, nothing is left\n", cleared.done("object"))
 	for _, at := range h.store.Of("") {
 		h.store.Forget(at.Key)
 	}
@@ -102,36 +111,46 @@ func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer, cle
 	return cmp.Or(h.lost.settle(), forgetLabel(c))
 }
 
-// awaitNothing follows statuses until nothing of ours is left.
-func awaitNothing(ctx context.Context, s *scheduler.Scheduler, stays map[scheduler.Key]bool, w *scheduler.Watcher, out io.Writer, cleared *Cleared) error {
-	left := map[scheduler.Key]scheduler.Status{}
+// leftovers are the objects of ours that are left.
+type leftovers struct {
+	stays   map[scheduler.Key]bool
+	left    map[scheduler.Key]scheduler.Status
+	out     io.Writer
+	cleared *Cleared
+}
+
+// follow follows statuses until it has seen all and is done.
+func (l *leftovers) follow(ctx context.Context, w *scheduler.Watcher, done func() bool) error {
 	for {
 		changes, inSync, err := next(ctx, w)
 		if err != nil {
-			for _, st := range left {
-				fmt.Fprintf(out, "left: %s: %s\n", st.Key, st.Reason)
+			for _, st := range l.left {
+				fmt.Fprintf(l.out, "left: %s: %s\n", st.Key, st.Reason)
 			}
-			return fmt.Errorf("cleanup: %d objects are left: %w", len(left), err)
+			return fmt.Errorf("cleanup: %d objects are left: %w", len(l.left), err)
 		}
 		for _, st := range changes {
-			_, was := left[st.Key]
-			delete(left, st.Key)
-			switch {
-			case st.State == scheduler.Leftover || st.State == scheduler.Unknown && st.Actual != nil:
-				left[st.Key] = st
-			case was && stays[st.Key]:
-				cleared.givenBack.Add(1)
-				fmt.Fprintf(out, "gave back %s\n", st.Key)
-			case was:
-				cleared.removed.Add(1)
-				fmt.Fprintf(out, "removed %s\n", st.Key)
-			}
+			l.note(st)
 		}
-		cleared.left.Store(int64(len(left)))
-		if inSync && len(left) == 0 && allRead(s) {
-			fmt.Fprintf(out, "%s, nothing is left\n", cleared.done("object"))
+		l.cleared.left.Store(int64(len(l.left)))
+		if inSync && done() {
 			return nil
 		}
+	}
+}
+
+func (l *leftovers) note(st scheduler.Status) {
+	_, was := l.left[st.Key]
+	delete(l.left, st.Key)
+	switch {
+	case st.State == scheduler.Leftover || st.State == scheduler.Unknown && st.Actual != nil:
+		l.left[st.Key] = st
+	case was && l.stays[st.Key]:
+		l.cleared.givenBack.Add(1)
+		fmt.Fprintf(l.out, "gave back %s\n", st.Key)
+	case was:
+		l.cleared.removed.Add(1)
+		fmt.Fprintf(l.out, "removed %s\n", st.Key)
 	}
 }
 
