@@ -75,7 +75,7 @@ func (one target) run(given []string, t *tally, goTest runner) error {
 	line := func(text []byte) { t.fuzzLine(one.name, text) }
 	before := one.findings()
 	err := goTest(args, line)
-	if err == nil || one.findings() != before {
+	if err == nil || one.findings() != before || !t.mayTryAgain(1) {
 		return err
 	}
 	t.forget(one.pkg, []string{one.name + fuzzed})

@@ -9,7 +9,8 @@
 // package are those of all runs; what follows may begin with further ones of its own.
 //
 // What fails in a group that begins with again is tried once more, by itself, and
-// named at the end if it passes then: see docs/decisions/0055-tried-twice.md. A group
+// named at the end if it passes then: see docs/decisions/0055-tried-twice.md. At most two tests of
+// all groups are tried again: if more fail, the exit code is 1. A group
 // that begins with fuzz runs the fuzz targets of its packages, two packages at a time.
 package main
 
@@ -46,7 +47,7 @@ func run(args []string, out io.Writer) int {
 		} else {
 			err = together(beside(group), t.line, goTest)
 		}
-		if failed := without(t.failed(), before); err != nil && again && 0 < len(failed) && len(failed) <= chance {
+		if failed := without(t.failed(), before); err != nil && again && 0 < len(failed) && t.mayTryAgain(len(failed)) {
 			fmt.Fprintf(out, "once more: %s\n", strings.Join(failed, " "))
 			err = tryAgain(flags(group), failed, t, goTest)
 		}
@@ -56,8 +57,8 @@ func run(args []string, out io.Writer) int {
 		}
 	}
 	passed, failed, skipped := t.totals()
-	for _, name := range t.second {
-		fmt.Fprintf(out, "passed at the second try only: %s\n", name)
+	if n := len(t.second); n > 0 {
+		fmt.Fprintf(out, "%d of at most %d passed at the second try only: %s\n", n, maxSecond, strings.Join(t.second, " "))
 	}
 	for _, line := range t.slowest(10) {
 		fmt.Fprintf(out, "slow  %s\n", line)
@@ -69,9 +70,8 @@ func run(args []string, out io.Writer) int {
 	return code
 }
 
-// chance is how many tests of a group may fail by what the machine does. More are
-// no chance.
-const chance = 5
+// maxSecond is how many tests may pass at their second try in all groups.
+const maxSecond = 2
 
 // flags are those before the first package.
 func flags(args []string) []string {
@@ -310,6 +310,13 @@ func (t *tally) forget(pkg string, tests []string) {
 		top, _, _ := strings.Cut(id[1], "/")
 		return id[0] == pkg && (slices.Contains(tests, top) || slices.Contains(tests, whole))
 	})
+}
+
+// mayTryAgain reports whether so many more tests may be tried again.
+func (t *tally) mayTryAgain(n int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.second)+n <= maxSecond
 }
 
 func (t *tally) atSecond(name string) {

@@ -133,4 +133,7 @@ func TestAgain(t *testing.T) {
 	if passed, failed, _ := counted.totals(); passed != 3 || failed != 1 {
 		t.Errorf("%d passed, %d failed", passed, failed)
 	}
+	if counted.mayTryAgain(1) {
+		t.Errorf("a third test may be tried again after %q", counted.second)
+	}
 }
