@@ -63,17 +63,6 @@ func compareNetworks(d *kind.Differences, from, to *models.Address) {
 	route(was != is, "prefix_route", was, is)
 }
 
-// setNetwork sets the network settings of a value to those of an address in the kernel.
-func setNetwork(v *models.Address, a kernel.Address) {
-	if a.Peer.IsValid() {
-		v.Peer = a.Peer.String()
-	}
-	v.Metric = a.Metric
-	if a.NoPrefixRoute {
-		v.PrefixRoute = noRoute
-	}
-}
-
 // lacksRoute reports whether the route to the network of an address was removed. An address of a link
 // that no longer exists lacks none.
 func (r *search) lacksRoute(l link, a kernel.Address) (bool, error) {
@@ -91,7 +80,7 @@ func (r *search) lacksRoute(l link, a kernel.Address) (bool, error) {
 // address of others, which decide on them.
 func withDefaultsOf(want *models.Address, is kernel.Address) *models.Address {
 	w, others := want.Copy(), &models.Address{}
-	setNetwork(others, is)
+	kind.SetNetwork(others, is)
 	w.Peer, w.Metric, w.PrefixRoute = cmp.Or(w.Peer, others.Peer), cmp.Or(w.Metric, others.Metric), cmp.Or(w.PrefixRoute, others.PrefixRoute)
 	return w
 }

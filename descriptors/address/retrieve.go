@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/owned"
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -418,7 +419,7 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool, err error)
 	if a.Label != l.host {
 		f.Value.Label = a.Label
 	}
-	setNetwork(f.Value, a)
+	kind.SetNetwork(f.Value, a)
 	if claim := r.claims[f.Key]; claim != "" {
 		f.Value.Claim = claim
 		if r.d.holds(claim, a.Prefix) {

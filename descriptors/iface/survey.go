@@ -92,8 +92,8 @@ func (v *survey) consider(p kind.Place, l kernel.Link, addresses []kernel.Addres
 			v.Leave(p, fmt.Sprintf("address %s of %s", a.Prefix, l.Name), "it is dynamic, or of another agent")
 			continue
 		}
-		if a.Peer.IsValid() {
-			v.Leave(p, fmt.Sprintf("address %s of %s", a.Prefix, l.Name), "it has the peer %s, which no value says", a.Peer)
+		if a.Deprecated {
+			v.Leave(p, fmt.Sprintf("address %s of %s", a.Prefix, l.Name), "it is deprecated, and no value says since when")
 			continue
 		}
 		c.addresses = append(c.addresses, a)
@@ -225,6 +225,7 @@ func (v *survey) add(c *candidate) {
 		if a.Label != c.Name {
 			y.Label = a.Label
 		}
+		kind.SetNetwork(y, a)
 		v.Add(c.place, "address "+a.Prefix.String(), key, y)
 	}
 	v.Add(c.place, "link "+c.Name, models.InterfaceKey(name), x)
@@ -234,6 +235,9 @@ var scopes = map[int]string{200: "site", 253: "link", 254: "host"}
 
 // listed reports whether an address is as the list of an interface has it.
 func listed(a kernel.Address, host string) bool {
+	if a.Peer.IsValid() || a.Metric != 0 || a.NoPrefixRoute {
+		return false
+	}
 	if a.Prefix.Addr().Is6() {
 		return true
 	}

@@ -49,13 +49,16 @@ type Route struct {
 	// Nexthop is the number of a nexthop that says where packets leave. Index, Gateway, Encap and
 	// NextHops then only tell what the kernel has there.
 	Nexthop uint32
+	// More: it has settings that this type does not name, such as a preference, a realm, a lock of
+	// its MTU, or an end. Ignored by writes.
+	More bool
 }
 
 // Equal reports whether two routes are the same to the letter.
 func (r Route) Equal(o Route) bool {
 	return r.Dst == o.Dst && r.Table == o.Table && r.Metric == o.Metric && r.TOS == o.TOS && r.Protocol == o.Protocol &&
 		r.Type == o.Type && r.Scope == o.Scope && r.Src == o.Src && r.MTU == o.MTU && r.Index == o.Index &&
-		r.Gateway == o.Gateway && r.Onlink == o.Onlink && r.Encap == o.Encap && r.Nexthop == o.Nexthop &&
+		r.Gateway == o.Gateway && r.Onlink == o.Onlink && r.Encap == o.Encap && r.Nexthop == o.Nexthop && r.More == o.More &&
 		slices.Equal(r.NextHops, o.NextHops)
 }
 

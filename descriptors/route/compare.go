@@ -19,9 +19,12 @@ func compare(_ scheduler.Key, from, to *models.Route) scheduler.Verdict {
 	must("namespace", selector.Text(from.GetNamespace()), selector.Text(to.GetNamespace()))
 	may("type", from.EffectiveType(), to.EffectiveType())
 	may("way", ways(from), ways(to))
-	if isBehind(from) {
+	switch {
+	case isBehind(from):
 		d.May(true, "order", from.GetSource(), "first")
-	} else {
+	case from.GetSource() == moreSettings:
+		d.May(true, "settings", "some that no value has", "none")
+	default:
 		may("source", source(from), source(to))
 	}
 	may("mtu", from.GetMtu(), to.GetMtu())

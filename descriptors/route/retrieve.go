@@ -128,6 +128,10 @@ func (r *search) like(e kernel.Entry) *models.Route {
 	return v
 }
 
+// moreSettings is the source in actual values of routes to which others have given settings that no
+// value has. No desired value can have such a source.
+const moreSettings = "?"
+
 // value is a route as a value, faithful to the kernel. What the kernel does not
 // know, the names of places and claims, is taken from the value that it is like.
 func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route, linkName func(kernel.LinkRef) string) *models.Route {
@@ -143,6 +147,9 @@ func (d *route) value(ns kernel.NS, r kernel.Route, like *models.Route, linkName
 	}
 	if src, err := d.source(like); err == nil && src == r.Src {
 		v.Source = like.GetSource()
+	}
+	if r.More && !v.Adopt { // one that was taken over keeps its settings
+		v.Source = moreSettings
 	}
 	if r.Table != models.MainTable {
 		v.Table = r.Table

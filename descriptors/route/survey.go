@@ -57,6 +57,9 @@ func unfit(s *kind.Survey, p kind.Place, r kernel.Route) string {
 	if r.TOS != 0 {
 		return fmt.Sprintf("it is for packets of TOS %#x only, which no value says", r.TOS)
 	}
+	if r.More {
+		return "it has settings that no value says, such as a preference, a realm or a lock of its MTU"
+	}
 	if r.Nexthop != 0 {
 		return fmt.Sprintf("it leads to the nexthop %d, which is not adopted", r.Nexthop)
 	}

@@ -83,7 +83,15 @@ func parseRoute(body []byte) (r kernel.Route, ok bool) {
 		case unix.RTA_VIA:
 			r.Gateway = asVia(v)
 		case unix.RTA_METRICS:
-			r.MTU = routeMTU(v)
+			var more bool
+			r.MTU, more = routeMetrics(v)
+			r.More = r.More || more
+		case unix.RTA_PREF: // of routers, RFC 4191; 0 is medium
+			r.More = r.More || len(v) > 0 && v[0] != 0
+		case unix.RTA_FLOW, rtaTTLPropagate:
+			r.More = true
+		case unix.RTA_CACHEINFO: // expires is the third field of struct rta_cacheinfo
+			r.More = r.More || len(v) >= 12 && asU32(v[8:]) != 0
 		case unix.RTA_MULTIPATH:
 			r.NextHops, r.Onlink = parseWays(v)
 		case rtaNexthop:
@@ -104,13 +112,19 @@ func parseRoute(body []byte) (r kernel.Route, ok bool) {
 // rtaNexthop is RTA_NH_ID, which golang.org/x/sys/unix does not name.
 const rtaNexthop = 30
 
-func routeMTU(b []byte) int {
+// rtaTTLPropagate is RTA_TTL_PROPAGATE.
+const rtaTTLPropagate = 26
+
+// routeMetrics reads the MTU, and whether other metrics are set.
+func routeMetrics(b []byte) (mtu int, more bool) {
 	for typ, v := range attributes(b) {
 		if typ == unix.RTAX_MTU {
-			return int(asU32(v))
+			mtu = int(asU32(v))
+		} else if typ == unix.RTAX_CC_ALGO || asU32(v) != 0 {
+			more = true
 		}
 	}
-	return 0
+	return mtu, more
 }
 
 // asVia reads a gateway of another family, which stands before it.

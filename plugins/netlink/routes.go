@@ -197,7 +197,7 @@ func restorable(body []byte) []byte {
 	}
 	for typ, v := range attributes(body[unix.SizeofRtMsg:]) {
 		switch typ {
-		case unix.RTA_CACHEINFO, unix.RTA_PREF:
+		case unix.RTA_CACHEINFO:
 			continue
 		case unix.RTA_OIF, unix.RTA_GATEWAY, unix.RTA_VIA, unix.RTA_MULTIPATH, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP:
 			if r.Nexthop != 0 {

@@ -36,8 +36,11 @@ var scripted = []string{
 	"rule add from 10.1.0.0/24 lookup 1001 priority 100",
 	"-6 rule add iif br0 lookup 1001 priority 101",
 	"neigh add 10.1.0.7 lladdr 02:00:00:00:00:07 dev br0 nud permanent",
+	"address add 10.1.8.1 peer 10.1.8.2/32 dev br0", "address add 10.1.7.1/24 metric 70 dev br0", "address add fd07::1/64 noprefixroute dev br0",
 	// what is not to be adopted
-	"address add 10.1.8.1 peer 10.1.8.2/32 dev br0",
+	"address add fd06::1/64 preferred_lft 0 dev br0",
+	"route add 10.22.0.0/16 tos 0x10 via 10.1.0.2", "route add 10.23.0.0/16 via 10.1.0.2 mtu lock 1300",
+	"route add 10.24.0.0/16 via 10.1.0.2 realm 7", "route add fd24::/64 via fd01::9 pref high", "route add fd25::/64 via fd01::9 expires 3600",
 	"route add 10.20.0.0/16 via 10.1.0.2 proto bird", "route add 10.21.0.0/16 via 10.1.0.2 proto dhcp",
 	"link add docker0 type bridge", "link add veth1a2b3c type veth peer name cont", "link set veth1a2b3c master docker0",
 	"link add alien type ifb", "link set alien alias plumb:other:interface/alien",
