@@ -55,8 +55,9 @@ type (
 
 // needs: the interface; with another name there are other rules.
 func needs(_ scheduler.Key, v *models.Forward) []scheduler.Need {
-	n := scheduler.On(scheduler.Key(models.InterfaceKey(v.GetInterface())), "the interface whose packets pass")
-	return []scheduler.Need{scheduler.Project(n, func(v *models.Interface, _ kernel.LinkRef) string { return v.GetHostName() })}
+	k := scheduler.Key(models.InterfaceKey(v.GetInterface()))
+	n := scheduler.On(k, "the interface whose packets pass")
+	return []scheduler.Need{scheduler.Project(n, func(v *models.Interface, _ kernel.LinkRef) string { return v.EffectiveHostName(string(k)) })}
 }
 
 func claims(_ scheduler.Key, v *models.Forward) []scheduler.Claim {

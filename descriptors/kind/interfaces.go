@@ -25,6 +25,15 @@ func OnInterface(name, why string) scheduler.Need {
 		func(_ *models.Interface, ref kernel.LinkRef) string { return ref.String() })
 }
 
+// OnNamedInterface needs an interface; the value is built with its link and the name of that in the
+// kernel.
+func OnNamedInterface(name, why string) scheduler.Need {
+	k := interfaceKey(name)
+	return scheduler.Project(scheduler.On(k, why), func(v *models.Interface, ref kernel.LinkRef) string {
+		return ref.String() + " " + v.EffectiveHostName(string(k))
+	})
+}
+
 // LinkOf is where the link of an interface is that is in place.
 func LinkOf(all Interfaces, name string) (kernel.LinkRef, error) {
 	_, ref, ok := all.Get(interfaceKey(name))

@@ -65,19 +65,11 @@ func (d *nftables) needs(_ scheduler.Key, v *models.Nftables) []scheduler.Need {
 	for _, claim := range v.Claims() {
 		list = append(list, kind.OnClaim(d.Claims, claim))
 	}
+	// When the link is removed the kernel drops the chain, or keeps it for a link of the same name.
 	for _, name := range v.Devices() {
-		list = append(list, onDevice(scheduler.Key(models.InterfaceKey(name))))
+		list = append(list, kind.OnNamedInterface(name, "the interface whose packets it sees"))
 	}
 	return list
-}
-
-// onDevice needs an interface, with the link and its name: when the link goes the kernel
-// drops the chain with it, or keeps it for a link of the same name.
-func onDevice(k scheduler.Key) scheduler.Need {
-	return scheduler.Project(scheduler.On(k, "the interface whose packets it sees"),
-		func(v *models.Interface, ref kernel.LinkRef) string {
-			return ref.String() + " " + v.EffectiveHostName(string(k))
-		})
 }
 
 // claims: one table per name. That two selectors mean one namespace is not known

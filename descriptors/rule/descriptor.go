@@ -52,10 +52,7 @@ type (
 // it is another rule.
 func needs(_ scheduler.Key, v *models.Rule) (list []scheduler.Need) {
 	for _, name := range v.Interfaces() {
-		n := scheduler.On(scheduler.Key(models.InterfaceKey(name)), "the interface that the rule is about")
-		list = append(list, scheduler.Project(n, func(v *models.Interface, ref kernel.LinkRef) string {
-			return ref.String() + " " + v.GetHostName()
-		}))
+		list = append(list, kind.OnNamedInterface(name, "the interface that the rule is about"))
 	}
 	if list == nil {
 		list = selector.Needs(v.GetNamespace())
