@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -64,8 +65,11 @@ func flat(all []scheduler.Status) []scheduler.Status {
 	return out
 }
 
-// difference is nil if the key is as wanted.
+// difference is nil if the key is as wanted. What a route makes reachable is nothing beside the route.
 func difference(st scheduler.Status) *apiv1.Difference {
+	if st.Kind == models.KindOnLink {
+		return nil
+	}
 	switch st.State {
 	case scheduler.Absent, scheduler.Removed, scheduler.Observed:
 		return nil
