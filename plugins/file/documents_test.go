@@ -3,6 +3,7 @@ package file_test
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -42,6 +43,40 @@ func TestNoIntentAtAll(t *testing.T) {
 	}
 	if _, wrong = file.DecodeReadable([]byte(strings.Repeat("- x\n", 5000)), "f.yaml"); len(wrong) != 1000 {
 		t.Errorf("a list of something else: %d errors", len(wrong))
+	}
+}
+
+// TestExamplesReach: the default policy accepts the examples, and the comment of one that it refuses says which
+// setting accepts it. The first example of a kind is always accepted.
+func TestExamplesReach(t *testing.T) {
+	reach := models.Reach{
+		IsHost: func(string) bool { return false },
+		Uplink: func(link string) string {
+			return map[bool]string{true: "is a physical device"}[strings.HasPrefix(link, "eth")]
+		},
+	}
+	setting := regexp.MustCompile(`policy: "[^"]+"`)
+	for _, k := range models.Kinds() {
+		if !k.Writable {
+			continue
+		}
+		text, err := models.Example(k.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs, err := file.DecodeDocuments([]byte(text), k.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, doc := range docs {
+			v, err := models.Decode(doc.Key, doc.JSON)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := reach.Check(doc.Key, v); err != nil && (i == 0 || !strings.Contains(text, setting.FindString(err.Error()))) {
+				t.Errorf("example %d of %s, %s: %v", i+1, k.Name, doc.Key, err)
+			}
+		}
 	}
 }
 
