@@ -23,7 +23,7 @@ import (
 )
 
 // Survey implements [api.Surveyor] for the agent's namespace and those that have a name.
-func (a *agent) Survey(ctx context.Context) (map[scheduler.Key]proto.Message, []api.LeftOut, error) {
+func (a *agent) Survey(ctx context.Context) (map[scheduler.Key]api.Made, []api.LeftOut, error) {
 	// Handles of its own: nobody needs them afterwards.
 	k, end, err := a.host.kernel.again()
 	if err != nil {
@@ -40,14 +40,15 @@ func (a *agent) Survey(ctx context.Context) (map[scheduler.Key]proto.Message, []
 	if s.Places, err = places(k, a.config.NetnsDir); err != nil {
 		return nil, nil, err
 	}
+	s.Places = slices.DeleteFunc(s.Places, func(p kind.Place) bool { return leaveToOthers(s, p) })
 	for _, survey := range []func(*kind.Survey) error{iface.Survey, route.Survey, rule.Survey, neighbor.Survey, qdisc.Survey} {
 		if err := survey(s); err != nil {
 			return nil, nil, err
 		}
 	}
-	found, left := map[scheduler.Key]proto.Message{}, []api.LeftOut{}
+	found, left := map[scheduler.Key]api.Made{}, []api.LeftOut{}
 	for _, f := range s.Found {
-		found[f.Key] = f.Value
+		found[f.Key] = api.Made{Value: f.Value, Elsewhere: f.Place.NS != k.Own()}
 	}
 	for _, l := range s.Left {
 		left = append(left, api.LeftOut(l))
@@ -66,6 +67,18 @@ func noteWanted(s *kind.Survey, all []scheduler.Status) {
 			s.Names.Put(ref, strings.TrimPrefix(string(st.Key), models.KindInterface+"/"))
 		}
 	}
+}
+
+// leaveToOthers reports whether a named namespace has the mark of another agent, and leaves it out. The
+// loopback has the mark.
+func leaveToOthers(s *kind.Survey, p kind.Place) bool {
+	lo, err := s.Kernel.Link(p.NS, "lo")
+	_, ours := s.Owner.MarkedKey(lo.Alias)
+	if p.Name == "" || err != nil || ours || !kernel.IsMark(lo.Alias) {
+		return false
+	}
+	s.Leave(kind.Place{}, "netns "+p.Name, "it is of another agent (%s)", lo.Alias)
+	return true
 }
 
 // places are the agent's namespace and those with a name, each once.

@@ -43,6 +43,7 @@ type Place struct {
 type Found struct {
 	Key   scheduler.Key
 	Value proto.Message
+	Place Place
 }
 
 // Left is an object that is not to be adopted, or cannot be.
@@ -87,7 +88,7 @@ func (s *Survey) Add(p Place, what, key string, v proto.Message) {
 		s.Leave(p, what, "it cannot be said as a value: %v", err)
 		return
 	}
-	s.Found = append(s.Found, Found{Key: scheduler.Key(key), Value: v})
+	s.Found = append(s.Found, Found{Key: scheduler.Key(key), Value: v, Place: p})
 }
 
 // Leave says that an object of a place is left out, and why.

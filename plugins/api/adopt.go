@@ -16,7 +16,13 @@ import (
 // Surveyor looks for what others made and nobody wants.
 type Surveyor interface {
 	// Survey returns it as values that equal it, and what is left out.
-	Survey(ctx context.Context) (map[scheduler.Key]proto.Message, []LeftOut, error)
+	Survey(ctx context.Context) (map[scheduler.Key]Made, []LeftOut, error)
+}
+
+// Made is what others made, as a value. Elsewhere is not the namespace of the agent.
+type Made struct {
+	Value     proto.Message
+	Elsewhere bool
 }
 
 // LeftOut is what exists and is not to be adopted, and why.
@@ -36,7 +42,7 @@ func (s *Server) Adopt(ctx context.Context, r *apiv1.AdoptRequest) (*apiv1.Adopt
 		return nil, fail(err)
 	}
 	out := new(apiv1.AdoptResponse)
-	chosen := choose(all, prefixes)
+	chosen := choose(all, prefixes, r.AllNamespaces)
 	for _, k := range slices.Sorted(maps.Keys(chosen)) {
 		out.Items = append(out.Items, &apiv1.Item{Key: string(k), Value: value(chosen[k])})
 	}
@@ -46,22 +52,26 @@ func (s *Server) Adopt(ctx context.Context, r *apiv1.AdoptRequest) (*apiv1.Adopt
 	return out, nil
 }
 
-// choose picks what the prefixes select, and what that names.
-func choose(all map[scheduler.Key]proto.Message, prefixes []scheduler.Key) map[scheduler.Key]proto.Message {
+// choose picks what the prefixes select, and what that names. The prefix of a whole kind selects what is
+// elsewhere only if that is asked for.
+func choose(all map[scheduler.Key]Made, prefixes []scheduler.Key, elsewhere bool) map[scheduler.Key]proto.Message {
 	chosen := map[scheduler.Key]proto.Message{}
 	var take func(k scheduler.Key)
 	take = func(k scheduler.Key) {
-		v, there := all[k]
+		made, there := all[k]
 		if _, twice := chosen[k]; !there || twice {
 			return
 		}
-		chosen[k] = v
-		for _, name := range interfacesOf(v) {
+		chosen[k] = made.Value
+		for _, name := range interfacesOf(made.Value) {
 			take(scheduler.Key(models.InterfaceKey(name)))
 		}
 	}
 	for k := range all {
 		selected := func(p scheduler.Key) bool {
+			if wholeKind := strings.Count(string(p), "/") == 1 && strings.HasSuffix(string(p), "/"); wholeKind && all[k].Elsewhere && !elsewhere {
+				return false
+			}
 			return k == p || strings.HasSuffix(string(p), "/") && strings.HasPrefix(string(k), string(p))
 		}
 		if len(prefixes) == 0 || slices.ContainsFunc(prefixes, selected) {

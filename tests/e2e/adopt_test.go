@@ -60,6 +60,9 @@ func playScripts(t *testing.T, h *host.Host) {
 	blue.IP(t, "link set web1 up")
 	blue.IP(t, "address add 10.1.0.2/24 dev web1")
 	blue.IP(t, "route add default via 10.1.0.1")
+	theirs := h.Mount("theirs")
+	theirs.IP(t, "link set lo alias plumb:other:netns/theirs")
+	theirs.IP(t, "link add br0 type bridge")
 	gone := netlinktest.New(t)
 	h.Own.IP(t, "link set cont netns "+gone.Path)
 }
@@ -124,6 +127,12 @@ func TestAdopt(t *testing.T) {
 	keys := strings.Fields(h.MustCtl("adopt", "-o", "name"))
 	if r := h.Ctl("adopt", "route", "-o", "name"); !strings.Contains(r.Out, "interface/br0\n") || strings.Contains(r.Out, "interface/tap7\n") {
 		t.Errorf("with routes come the interfaces that they name, and no others: %s%s", r.Out, r.Err)
+	}
+	for args, want := range map[string]bool{"route": false, "route --all-namespaces": true, "route/blue-default": true} {
+		out := h.MustCtl(append([]string{"adopt", "-o", "name"}, strings.Fields(args)...)...)
+		if has := strings.Contains(out, "route/blue-default\n"); has != want {
+			t.Errorf("adopt %s prints the route of another namespace: %v", args, has)
+		}
 	}
 
 	h.Stop()

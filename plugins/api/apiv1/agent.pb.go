@@ -1335,7 +1335,10 @@ func (x *FieldDifference) GetActual() *structpb.Value {
 type AdoptRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What is given back also has the keys that these need.
-	Targets       []string `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
+	Targets []string `protobuf:"bytes,1,rep,name=targets,proto3" json:"targets,omitempty"`
+	// A target that is a whole kind also selects what is in named namespaces, and not only what is in
+	// the namespace of the agent.
+	AllNamespaces bool `protobuf:"varint,2,opt,name=all_namespaces,proto3" json:"all_namespaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1375,6 +1378,13 @@ func (x *AdoptRequest) GetTargets() []string {
 		return x.Targets
 	}
 	return nil
+}
+
+func (x *AdoptRequest) GetAllNamespaces() bool {
+	if x != nil {
+		return x.AllNamespaces
+	}
+	return false
 }
 
 type AdoptResponse struct {
@@ -9780,9 +9790,10 @@ const file_agent_proto_rawDesc = "" +
 	"\x0fFieldDifference\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x120\n" +
 	"\adesired\x18\x02 \x01(\v2\x16.google.protobuf.ValueR\adesired\x12.\n" +
-	"\x06actual\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x06actual\"(\n" +
+	"\x06actual\x18\x03 \x01(\v2\x16.google.protobuf.ValueR\x06actual\"P\n" +
 	"\fAdoptRequest\x12\x18\n" +
-	"\atargets\x18\x01 \x03(\tR\atargets\"l\n" +
+	"\atargets\x18\x01 \x03(\tR\atargets\x12&\n" +
+	"\x0eall_namespaces\x18\x02 \x01(\bR\x0eall_namespaces\"l\n" +
 	"\rAdoptResponse\x12(\n" +
 	"\x05items\x18\x01 \x03(\v2\x12.plumb.api.v1.ItemR\x05items\x121\n" +
 	"\bleft_out\x18\x02 \x03(\v2\x15.plumb.api.v1.LeftOutR\bleft_out\"5\n" +
