@@ -203,17 +203,6 @@ func lacking[S comparable](want S, actual *S) *S {
 	return &want
 }
 
-// refused is explain for what the kernel was asked to create or change. The kernel does not say that the
-// MTU of a vlan, macvlan or ipvlan is limited by that of its parent.
-func (d *iface) refused(w *wish, doing string, err error) error {
-	if mtu := int(w.value.GetMtu()); mtu > 0 && w.parent.Index != 0 {
-		if l, readErr := d.Kernel.LinkByIndex(w.parent.NS, w.parent.Index); readErr == nil && mtu > l.MTU {
-			err = fmt.Errorf("%w; mtu is %d, which is more than the %d of its parent %s", err, mtu, l.MTU, w.value.Parent())
-		}
-	}
-	return explain(w, doing, err)
-}
-
 // explain adds what helps people to an error of the kernel.
 func explain(w *wish, doing string, err error) error {
 	err = fmt.Errorf("%s %s in %s: %w", doing, w.host, w.value.GetNamespace().Text(), err)
