@@ -225,6 +225,12 @@ func TestAdoptInShadow(t *testing.T) {
 	before := h.Exact()
 	h.Start()
 	h.MustCtl("adopt", "--write")
+	h.Eventually("the intent has arrived", func() error { // and is read below: else nothing would be taken over
+		if names := h.MustCtl("get", "rule", "-o", "name"); !strings.Contains(names, "rule/101\n") {
+			return fmt.Errorf("there is only %q", names)
+		}
+		return nil
+	})
 	h.Within(20*time.Second, "nothing differs", func() error {
 		h.MustCtl("resync")
 		if r := h.Ctl("drift"); r.Code != 0 || r.Out != "" {
