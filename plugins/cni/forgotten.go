@@ -47,8 +47,16 @@ func (f Forgotten) ID() string {
 }
 
 // kindsOfAttachments are the kinds of what an ADD makes.
-var kindsOfAttachments = []scheduler.Key{models.KindAddress + "/", models.KindInterface + "/", models.KindIPClaim + "/",
-	models.KindIPPool + "/", models.KindNftables + "/", models.KindRoute + "/", models.KindSysctl + "/"}
+var kindsOfAttachments = []string{models.KindAddress, models.KindInterface, models.KindIPClaim, models.KindIPPool,
+	models.KindNftables, models.KindRoute, models.KindSysctl}
+
+// prefixesOfAttachments are the prefixes of their keys.
+func prefixesOfAttachments() (all []scheduler.Key) {
+	for _, name := range kindsOfAttachments {
+		all = append(all, scheduler.Key(name+"/"))
+	}
+	return all
+}
 
 // remains are what is there of attachments, by what its names say.
 type remains struct {
@@ -62,7 +70,7 @@ func (s *Service) look(ctx context.Context) (p remains, err error) {
 	if s.host.Lost() == "" {
 		return p, nil
 	}
-	all, err := s.engine.List(ctx, kindsOfAttachments...)
+	all, err := s.engine.List(ctx, prefixesOfAttachments()...)
 	if err != nil {
 		return p, err
 	}
@@ -313,8 +321,12 @@ func (f Forgotten) turn() Key {
 const shortID = 8
 
 // named finds the attachment that an operator means: by container id, by digest, or by
-// network/container/interface.
+// network/container/interface. It waits until all that attachments have was read: right after the
+// start of the agent, the addresses may be unknown.
 func (s *Service) named(ctx context.Context, id string) (Forgotten, error) {
+	if err := s.engine.WaitForKinds(ctx, kindsOfAttachments...); err != nil {
+		return Forgotten{}, err
+	}
 	all, err := s.Forgotten(ctx)
 	if err != nil {
 		return Forgotten{}, err

@@ -133,6 +133,24 @@ func TestForgottenEnds(t *testing.T) {
 	})
 }
 
+// TestForgetAtStart: an operator names an attachment before the agent has read what is there.
+func TestForgetAtStart(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		added(t, n, "c1")
+		n.stop()
+		n.disk = &fullDisk{}
+		n.host.forgot = "the records are missing"
+		n.kernel.slow.Store(true)
+		n.start()
+		if f, left, err := n.Forget(t.Context(), "c1"); err != nil || left != "" || len(f.Keys) < 4 {
+			t.Errorf("%+v, %s, %v", f, left, err)
+		}
+		if list, _ := n.Forgotten(t.Context()); len(list) > 0 {
+			t.Errorf("%v", list)
+		}
+	})
+}
+
 // TestForget: an operator names it by container, by digest or by all that is known of it.
 func TestForget(t *testing.T) {
 	for _, id := range []string{"c1", "7a9ae503637bb214", "blue/c1/eth0", "blue/7a9ae503637bb214/?"} {

@@ -24,6 +24,7 @@ type Engine interface {
 	List(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
 	Watch(prefixes ...scheduler.Key) *scheduler.Watcher
 	Preview(ctx context.Context, t scheduler.Txn) (scheduler.Plan, error)
+	WaitForKinds(ctx context.Context, names ...string) error
 }
 
 // Service does what runtimes ask: an ADD is a wish of its own source, and is

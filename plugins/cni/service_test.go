@@ -33,6 +33,7 @@ type memHost struct {
 	broken  scheduler.Key // cannot be made
 	stuck   atomic.Bool   // nothing can be removed
 	hangs   atomic.Bool   // and one waits for a minute to hear it
+	slow    atomic.Bool   // a reading takes a second
 }
 
 // kindOf makes a kind that puts its values onto the host.
@@ -65,6 +66,9 @@ func kindOf[V any](w *memHost, name string, needs func(v V) []scheduler.Need) sc
 		Equal: func(scheduler.Key, V, V) bool { return true },
 		Retrieve: func(_ context.Context, s scheduler.Scope[V, struct{}]) iter.Seq2[found, error] {
 			return func(yield func(found, error) bool) {
+				if w.slow.Load() {
+					time.Sleep(time.Second)
+				}
 				w.mu.Lock()
 				objects := maps.Clone(w.objects)
 				w.mu.Unlock()

@@ -305,7 +305,7 @@ func copyDir(t *testing.T, from, to string) {
 	}
 }
 
-// awaitTold waits until all has been read and status says what was lost.
+// awaitTold waits until the sources have synced and status says what was lost.
 func awaitTold(t *testing.T, h *host.Host, told string) {
 	t.Helper()
 	h.Eventually("status tells what is lost", func() error {
