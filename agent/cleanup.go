@@ -111,7 +111,7 @@ func Cleanup(ctx context.Context, c Config, log *slog.Logger, out io.Writer, cle
 	return cmp.Or(h.lost.settle(), forgetLabel(c))
 }
 
-// leftovers are the objects of ours that are left.
+// leftovers are the objects that a cleanup has still to remove or to give back.
 type leftovers struct {
 	stays   map[scheduler.Key]bool
 	left    map[scheduler.Key]scheduler.Status

@@ -21,9 +21,9 @@ func newAdopt(c *cli) *cobra.Command {
 		Short: "Print what others made as intent that equals it, or take it over",
 		Long: `Adopt reads the agent's namespace and those with a name, and prints an intent file that
 equals what is there and not in the intent yet: links with their addresses, routes, rules,
-permanent neighbors and queueing disciplines that people or their scripts made. A kind selects what is
-in the agent's namespace; with --all-namespaces also what is in those with a name. What a kind or
-prefix selects comes with the interfaces that it names. With --write this is written to the store as one
+permanent neighbors and queueing disciplines that people or their scripts made. A kind selects
+what is in the agent's namespace; with --all-namespaces also what is in those with a name. What
+a kind or prefix selects comes with the interfaces that it names. With --write this is written to the store as one
 transaction, as apply would; of more than that takes --chunked makes several.
 
 Nothing is written to the kernel when it is taken over, and no mark is set: values say adopt,
@@ -33,7 +33,8 @@ adopt belongs to Plumb, which marks it, and deletes it with its key.
 
 Left out, and named with the reason, are links that the agent's policy existing= keeps from
 values of etcd, such as physical devices; addresses that are dynamic, links of container
-runtimes and of other agents, the namespaces of other agents, what depends on any of these, and routes and rules of daemons.
+runtimes and of other agents, the namespaces of other agents, what depends on any of these, and
+routes and rules of daemons.
 What the kernel makes itself is not mentioned. Tables of nftables, sysctls, nexthops,
 forwarding entries, mirrors and named namespaces are not adopted.`,
 		Example: `  agentctl adopt > host.yaml

@@ -46,43 +46,9 @@ func TestNoIntentAtAll(t *testing.T) {
 	}
 }
 
-// TestExamplesReach: the default policy accepts the examples, and the comment of one that it refuses says which
-// setting accepts it. The first example of a kind is always accepted.
-func TestExamplesReach(t *testing.T) {
-	reach := models.Reach{
-		IsHost: func(string) bool { return false },
-		Uplink: func(link string) string {
-			return map[bool]string{true: "is a physical device"}[strings.HasPrefix(link, "eth")]
-		},
-	}
-	setting := regexp.MustCompile(`policy: "[^"]+"`)
-	for _, k := range models.Kinds() {
-		if !k.Writable {
-			continue
-		}
-		text, err := models.Example(k.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs, err := file.DecodeDocuments([]byte(text), k.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, doc := range docs {
-			v, err := models.Decode(doc.Key, doc.JSON)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := reach.Check(doc.Key, v); err != nil && (i == 0 || !strings.Contains(text, setting.FindString(err.Error()))) {
-				t.Errorf("example %d of %s, %s: %v", i+1, k.Name, doc.Key, err)
-			}
-		}
-	}
-}
-
-// TestExamples: every example of the models is an intent file that is valid,
-// and stops being so when a required field is taken out.
-func TestExamples(t *testing.T) {
+// examplesOf are the examples of each kind that can be written, and their text.
+func examplesOf(t *testing.T, each func(k models.Kind, text string, docs []file.Document)) {
+	t.Helper()
 	for _, k := range models.Kinds() {
 		if !k.Writable {
 			continue
@@ -95,12 +61,43 @@ func TestExamples(t *testing.T) {
 		if err != nil || len(docs) == 0 {
 			t.Fatalf("%s: %d documents, %v", k.Name, len(docs), err)
 		}
-		text2, err := models.Schema(k.Name)
+		each(k, text, docs)
+	}
+}
+
+// TestExamplesReach: the default policy accepts the examples, and the comment of one that it refuses says which
+// setting accepts it. The first example of a kind is always accepted.
+func TestExamplesReach(t *testing.T) {
+	reach := models.Reach{
+		IsHost: func(string) bool { return false },
+		Uplink: func(link string) string {
+			return map[bool]string{true: "is a physical device"}[strings.HasPrefix(link, "eth")]
+		},
+	}
+	setting := regexp.MustCompile(`policy: "[^"]+"`)
+	examplesOf(t, func(k models.Kind, text string, docs []file.Document) {
+		for i, doc := range docs {
+			v, err := models.Decode(doc.Key, doc.JSON)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := reach.Check(doc.Key, v); err != nil && (i == 0 || !strings.Contains(text, setting.FindString(err.Error()))) {
+				t.Errorf("example %d of %s, %s: %v", i+1, k.Name, doc.Key, err)
+			}
+		}
+	})
+}
+
+// TestExamples: every example of the models is an intent file that is valid,
+// and stops being so when a required field is taken out.
+func TestExamples(t *testing.T) {
+	examplesOf(t, func(k models.Kind, _ string, docs []file.Document) {
+		text, err := models.Schema(k.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var schema map[string]any
-		if err := json.Unmarshal(text2, &schema); err != nil {
+		if err := json.Unmarshal(text, &schema); err != nil {
 			t.Fatal(err)
 		}
 		for _, doc := range docs {
@@ -121,7 +118,7 @@ func TestExamples(t *testing.T) {
 				}
 			})
 		}
-	}
+	})
 }
 
 // withoutRequired calls try once for every required field in the value, while

@@ -55,6 +55,24 @@ func (l markedLink) harm(t *testing.T, r *rand.Rand, others []markedLink) string
 	return fmt.Sprintf("%s in %s: %s", l.name, l.place, strings.Join(how, " "))
 }
 
+// aroundRestart does something while the agent is killed, while it runs, or while it starts, depending on
+// the round.
+func aroundRestart(h *host.Host, round int, do func()) {
+	switch round % 3 {
+	case 0:
+		h.Kill9()
+		do()
+		h.Start()
+	case 1:
+		do()
+	case 2:
+		h.Stop()
+		h.Launch()
+		do()
+		h.AwaitReady()
+	}
+}
+
 // TestChangedMarks changes, removes and copies the marks of links of containers and operators,
 // of several types, before, during and after restarts of the agent. Containers lose no packet, no
 // link is created again, the marks are restored, and a link with a copied mark stays unchanged.
@@ -98,19 +116,7 @@ func TestChangedMarks(t *testing.T) {
 				}
 			}
 		}
-		switch round % 3 {
-		case 0:
-			h.Kill9()
-			harm()
-			h.Start()
-		case 1:
-			harm()
-		case 2:
-			h.Stop()
-			h.Launch()
-			harm()
-			h.AwaitReady()
-		}
+		aroundRestart(h, round, harm)
 		h.Eventually("the marks are restored", func() error {
 			if diff := host.Diff(before, h.Exact()); diff != "" {
 				return fmt.Errorf("after %q:\n%s", did, diff)
@@ -197,19 +203,7 @@ func TestChangedNumbers(t *testing.T) {
 			h.Own.IP(t, "rule add "+rule+"static")
 			h.Own.IP(t, "rule del "+rule+protocol)
 		}
-		switch round % 3 {
-		case 0:
-			h.Kill9()
-			harm()
-			h.Start()
-		case 1:
-			harm()
-		case 2:
-			h.Stop()
-			h.Launch()
-			harm()
-			h.AwaitReady()
-		}
+		aroundRestart(h, round, harm)
 		h.AwaitSettled()
 		for _, o := range harmed {
 			if out := namespaces[o.place].Run(t, o.show...); strings.Count(out, "\n") != 1 {
