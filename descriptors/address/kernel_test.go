@@ -302,6 +302,38 @@ func TestRouteToTheNetworkOfABroadcastAddress(t *testing.T) {
 	}
 }
 
+// TestReplacedByOthers: others remove an address of ours and add the same one, which is found under the key that an
+// interface would derive. After our key has taken it back it is not found under that key, which nobody wants:
+// it would be deleted.
+func TestReplacedByOthers(t *testing.T) {
+	b := newBench(t)
+	link := b.link("web", `{"bridge":{}}`)
+	const key, others = "address/x", "address/web/10.0.0.3/24"
+	value := `{"interface":"web","address":"10.0.0.3/24","label":"web:x"}`
+	if err := b.add(key, value); err != nil {
+		t.Fatal(err)
+	}
+	b.net.IP(t, "addr del 10.0.0.3/24 dev web")
+	if found := b.look(key); found != "" {
+		t.Errorf("found %s", found)
+	}
+	b.net.IP(t, "addr add 10.0.0.3/24 dev web")
+	if found := b.look(others); found != others+"*" {
+		t.Errorf("found %s", found)
+	}
+	b.believe(others, decode(t, `{"interface":"web","address":"10.0.0.3/24"}`)[0], kernel.AddressRef{LinkRef: link, Prefix: netip.MustParsePrefix("10.0.0.3/24")})
+	if err := b.add(key, value); err != nil {
+		t.Fatal(err)
+	}
+	b.restart() // as the event of the replacement does
+	if found := b.look(others); found != "" {
+		t.Errorf("found %s", found)
+	}
+	if found := b.look(key); found != key {
+		t.Errorf("found %s", found)
+	}
+}
+
 // TestRemovedDuringRepair removes an address after the kernel has refused to add it, because it was there: before its
 // link is read, or before its route is added. The address is added again, with its route.
 func TestRemovedDuringRepair(t *testing.T) {

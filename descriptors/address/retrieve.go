@@ -339,15 +339,17 @@ func (r *search) asked(l link) []scheduler.Key {
 }
 
 // keyOf finds the key that an address belongs to. Two may want it, one by the address
-// and one by a claim that holds it: then memory knows who has it, or the ledger.
+// and one by a claim that holds it: then memory knows who has it, or the ledger. Both also tell that a
+// wanted key has taken over what was found under another one.
 func (r *search) keyOf(l link, at kernel.AddressRef) (scheduler.Key, bool) {
 	named, recorded := r.named[at]
 	noted, there := r.d.keyAt(at)
 	kn, wanted := r.wanted[place{l.name, at.Prefix}]
+	has := kn.InPlace && r.d.isWanted(kn.Key)
 	switch {
-	case wanted && !kn.InPlace && there && r.d.isWanted(noted):
+	case wanted && !has && there && r.d.isWanted(noted):
 		return noted, true
-	case wanted && !kn.InPlace && recorded && r.inScope[named]:
+	case wanted && !has && recorded && (r.inScope[named] || r.d.isWanted(named)):
 		return named, true
 	case wanted:
 		return kn.Key, true

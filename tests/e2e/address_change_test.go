@@ -45,3 +45,26 @@ func TestAddressChange(t *testing.T) {
 		t.Errorf("addresses: %s", addrs)
 	}
 }
+
+// TestAddressReplacedByOthers: while everything is held, others remove an address and add the same one with
+// other settings, again and again. Afterwards the agent has replaced it each time, and it is there.
+func TestAddressReplacedByOthers(t *testing.T) {
+	t.Parallel()
+	h := host.New(t, host.Options{NoEngine: true})
+	h.Start()
+	h.Put("interface/t0", `{"bridge":{}}`)
+	h.Put("address/t0", `{"interface":"t0","address":"10.91.0.1/24","label":"t0:x"}`)
+	h.AwaitConfigured("interface/t0", "address/t0")
+	for range 20 {
+		h.MustCtl("freeze", "-m", "others change it")
+		h.Own.IP(t, "addr del 10.91.0.1/24 dev t0")
+		h.Own.IP(t, "addr add 10.91.0.1/24 dev t0")
+		h.MustCtl("unfreeze")
+		h.Eventually("the address is that of the intent", func() error {
+			if out := h.Own.IP(t, "-4 -o addr show dev t0"); !strings.Contains(out, "t0:x") {
+				return fmt.Errorf("%q, %s", out, h.Key("address/t0").Text())
+			}
+			return nil
+		})
+	}
+}
