@@ -118,6 +118,10 @@ func lost(c *graph.Claim) error {
 }
 
 func (e *Explainer) explainPending(n *graph.Node, a assess.Assessment, s *kv.Status) {
+	if a.Blocker == assess.OnDerived {
+		e.explainDerived(n, s)
+		return
+	}
 	for _, edge := range n.Out {
 		if !edge.OfDesired() || edge.State == graph.Satisfied {
 			continue
@@ -138,8 +142,6 @@ func (e *Explainer) explainPending(n *graph.Node, a assess.Assessment, s *kv.Sta
 		if cycle := e.cycle(n); cycle != "" {
 			s.Reason += "; they need each other in a cycle: " + cycle
 		}
-	case a.Blocker == assess.OnDerived:
-		e.explainDerived(n, s)
 	default:
 		s.Reason = e.pendingReason(n, a)
 	}

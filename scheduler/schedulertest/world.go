@@ -354,11 +354,12 @@ func (w *World) Bound(limit int) {
 	w.limit, w.deleted, w.left = limit, map[string][]time.Time{}, map[string]time.Time{}
 }
 
-// Settled says that nothing moves: what was read has been understood.
+// Settled says that nothing moves: what was read has been understood, unless an operation is
+// under way, behind which others wait that were decided before the read.
 func (w *World) Settled() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.hung) > 0 {
+	if len(w.hung) > 0 || w.slowing > 0 {
 		return
 	}
 	w.hungAt = time.Time{}

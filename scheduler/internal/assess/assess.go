@@ -49,7 +49,7 @@ const (
 	OnSources            // sources have not synced that may want it
 	OnUnread             // what was never read may depend on it
 	OnBudget             // its turn: too many of its kind have begun to go within a minute
-	OnDerived            // nothing of its own: it is as wanted when what it derives is
+	OnDerived            // it is as wanted when what it derives is, and its needs, if unsure, are met
 )
 
 // Assessment is all that follows, for one node, from what is wanted of it, what is there,
@@ -148,12 +148,12 @@ func (as *Assessor) assessPresent(n *graph.Node, k *kind.Kind) Assessment {
 		return as.assessUnwanted(n)
 	case n.Needs() == graph.Missing && !n.Foreign && !as.returns(n) && !as.LacksOnlyComing(n):
 		return as.leave(n, Assessment{Reason: "a dependency is gone"})
-	case n.Needs() != graph.Satisfied:
+	case n.Needs() != graph.Satisfied && (n.Foreign || !staysConfigured(n) || len(childrenOf(n)) == 0):
 		return as.wait(n, Assessment{Blocker: OnNeeds})
 	case n.Foreign:
 		return as.create(n, "in the intent, there already by somebody else")
 	case Has(n, FlagSame) && !Has(n, FlagStale):
-		if n.X == nil || len(n.X.Children) == 0 {
+		if len(childrenOf(n)) == 0 {
 			return Assessment{}
 		}
 		return as.wait(n, Assessment{Blocker: OnDerived})
@@ -161,6 +161,20 @@ func (as *Assessor) assessPresent(n *graph.Node, k *kind.Kind) Assessment {
 		return as.wait(n, Assessment{Blocker: OnPolicy})
 	}
 	return as.assessChange(n, k, goal)
+}
+
+// staysConfigured reports whether a node is as wanted and none of what it needs has gone for certain:
+// then its state depends on what it derives.
+func staysConfigured(n *graph.Node) bool {
+	return Has(n, FlagSame) && n.Needs() != graph.Missing && !Has(n, FlagStale) && !n.Leaving
+}
+
+// childrenOf are the nodes of what a node derives.
+func childrenOf(n *graph.Node) []*graph.Node {
+	if n.X == nil {
+		return nil
+	}
+	return n.X.Children
 }
 
 func (as *Assessor) assessUnwanted(n *graph.Node) Assessment {

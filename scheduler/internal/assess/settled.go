@@ -118,11 +118,20 @@ func (as *Assessor) nextOf(top int) (next *graph.Node, ok bool) {
 				return nil, true
 			}
 			m = stander
-		case OnNeeds:
-			if i == len(n.Out) {
+		case OnNeeds, OnDerived, OnPolicy:
+			var children []*graph.Node
+			if on != OnNeeds {
+				children = childrenOf(n)
+			}
+			if i < len(children) {
+				m = children[i]
+				break
+			}
+			need := i - len(children)
+			if need == len(n.Out) {
 				return nil, true
 			}
-			edge := n.Out[i]
+			edge := n.Out[need]
 			switch {
 			case !edge.OfDesired() || edge.State == graph.Satisfied:
 			case as.isReadAll(edge):
@@ -132,11 +141,6 @@ func (as *Assessor) nextOf(top int) (next *graph.Node, ok bool) {
 			case !as.G.Members(edge, func(m *graph.Node) bool { return m == n || !m.Wanted() && !isRead(m) || as.Settled(m) }):
 				return nil, false
 			}
-		case OnDerived, OnPolicy:
-			if n.X == nil || i == len(n.X.Children) {
-				return nil, true
-			}
-			m = n.X.Children[i]
 		default:
 			if i > 0 {
 				return nil, true

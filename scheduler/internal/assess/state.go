@@ -80,7 +80,7 @@ func (as *Assessor) wantedState(n *graph.Node) kv.State {
 		return kv.Unknown
 	case graph.Present:
 		switch {
-		case Has(n, FlagSame) && n.Needs() != graph.Missing && !Has(n, FlagStale) && !n.Leaving:
+		case staysConfigured(n):
 			return kv.Configured
 		case Has(n, FlagDrifted) && n.Needs() == graph.Satisfied:
 			return kv.Drifted

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,15 +15,18 @@ import (
 // things go wrong nobody but the scheduler knows what it believes to be there.
 func (p *Player) noteHeld(t scheduler.Txn) error {
 	source := slices.Index(p.Sources, t.Source)
-	if p.most() == 0 || p.World.Doubtful() || p.World.UnderWay() {
+	unclear := func() bool { return p.most() == 0 || p.World.Doubtful() || p.World.UnderWay() }
+	if !unclear() {
+		if err := p.settle(); err != nil {
+			return err
+		}
+	}
+	if unclear() { // also if what came before is slow
 		p.note(source, t)
-		for k := range p.takenBack(t) {
+		for k := range p.takeBack(t) {
 			delete(p.held, k)
 		}
 		return nil
-	}
-	if err := p.settle(); err != nil {
-		return err
 	}
 	before := sortedKeys(p.Model.rank)
 	is, err := p.Scheduler.HeldBack()
@@ -33,7 +37,7 @@ func (p *Player) noteHeld(t scheduler.Txn) error {
 		return slices.ContainsFunc(is, func(h scheduler.HeldBack) bool { return slices.Contains(h.Keys, k) })
 	}
 	p.note(source, t)
-	own := p.takenBack(t)
+	own := p.takeBack(t)
 	for k := range own {
 		delete(p.held, k)
 	}
@@ -57,15 +61,16 @@ func (p *Player) noteHeld(t scheduler.Txn) error {
 	return nil
 }
 
-// takenBack are the keys that their owner takes back with a transaction, and what is there and may
-// depend on them: nothing holds these.
-func (p *Player) takenBack(t scheduler.Txn) map[scheduler.Key]bool {
-	own := map[scheduler.Key]bool{}
+// takeBack notes the keys that their owner takes back with a transaction. It returns all keys
+// that an owner has taken back since the process began and that nobody wants, and what is there
+// and may depend on them: nothing holds these.
+func (p *Player) takeBack(t scheduler.Txn) map[scheduler.Key]bool {
 	for _, c := range t.Want {
 		if _, wanted := p.Model.rank[c.Key]; t.ByOwner && c.Value == nil && c.Invalid == nil && !wanted {
-			own[c.Key] = true
+			p.byOwner[c.Key] = true
 		}
 	}
+	own := maps.Clone(p.byOwner)
 	if len(own) == 0 {
 		return own
 	}
@@ -98,12 +103,11 @@ func (p *Player) most() int {
 	return 0
 }
 
-// wanted: what is wanted again is not held any more, or may not be.
+// wanted: what is wanted again is neither held any more nor withdrawn by its owner.
 func (p *Player) wanted() {
-	for k := range p.held {
-		if _, wanted := p.Model.rank[k]; wanted {
-			delete(p.held, k)
-		}
+	for k := range p.Model.rank {
+		delete(p.held, k)
+		delete(p.byOwner, k)
 	}
 }
 

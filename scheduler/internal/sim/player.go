@@ -36,6 +36,7 @@ type Player struct {
 	silent  []string // sources that have not synced
 	watcher *follower
 	held    map[scheduler.Key]bool // too many went at once: they are there until that is allowed
+	byOwner map[scheduler.Key]bool // withdrawn by their owner, and not wanted since
 	crashed bool                   // at least once
 }
 
@@ -281,7 +282,7 @@ func (p *Player) start(silent bool) error {
 	o.Sources, o.Workers, o.HistoryCount = p.Sources, p.workers, 200
 	o.Rand = func() float64 { return 0.5 }
 	p.Scheduler = scheduler.New(o)
-	p.pauses, p.held = map[scheduler.Key]bool{}, map[scheduler.Key]bool{}
+	p.pauses, p.held, p.byOwner = map[scheduler.Key]bool{}, map[scheduler.Key]bool{}, map[scheduler.Key]bool{}
 	for i := range p.kinds {
 		k := &p.kinds[i]
 		k.registered = true
