@@ -119,8 +119,9 @@ func (e *Engine) actOn(l *dueList) bool {
 	return true
 }
 
-// act begins the operation that a node was found to need, unless things have
-// changed since; then the node is evaluated again anyway.
+// act begins the operation that a node was found to need, unless things have changed since. Then the
+// node is evaluated again: by the change, or here if what it lacks is about to be made after all,
+// which changes nothing about the node itself.
 func (e *Engine) act(n *graph.Node) {
 	e.SetFlag(n, assess.FlagDue, false)
 	k := kind.Of(n)
@@ -129,8 +130,11 @@ func (e *Engine) act(n *graph.Node) {
 	}
 	a := e.Assess(n)
 	e.awaitRead(n, a)
-	if a.Due > assess.DoLook {
+	switch {
+	case a.Due > assess.DoLook:
 		e.start(n, k, a)
+	case n.Leaving && !a.Leaving:
+		e.G.Wake(n)
 	}
 }
 
