@@ -290,11 +290,6 @@ func (w *World) read(ctx context.Context, r *registration, name string, s thingS
 			}
 		}
 		slices.Sort(keys)
-		for k := range w.unseen {
-			if KindName(k) == name && inTime {
-				w.unseen[k] = true
-			}
-		}
 	}
 	for _, k := range keys {
 		if len(w.orders) > 0 && w.orders.next("look", k) != None {
@@ -307,6 +302,13 @@ func (w *World) read(ctx context.Context, r *registration, name string, s thingS
 		}
 		if o, ok := w.objects[k]; ok {
 			found = append(found, foundThing{Key: k, Value: o.Thing, Meta: o.meta, Foreign: o.foreign})
+		}
+	}
+	if s.All && inTime {
+		for k := range w.unseen {
+			if KindName(k) == name && !slices.Contains(unread, k) {
+				w.unseen[k] = true
+			}
 		}
 	}
 	return found, unread, w.end(r, f)

@@ -138,7 +138,7 @@ func (as *Assessor) nextOf(top int) (next *graph.Node, ok bool) {
 				return nil, false
 			case edge.Prefix() == "":
 				m = edge.To
-			case !as.G.Members(edge, func(m *graph.Node) bool { return m == n || !m.Wanted() && !isRead(m) || as.Settled(m) }):
+			case !as.G.Members(edge, func(m *graph.Node) bool { return m == n || staysAway(m, edge) || as.Settled(m) }):
 				return nil, false
 			}
 		default:
@@ -166,6 +166,12 @@ func (as *Assessor) isReadAll(e *graph.Edge) bool {
 	}
 	k := as.Kinds.Find(key)
 	return k != nil && (k.Look.All || k.Look.Running)
+}
+
+// staysAway reports whether a node that nobody wants will not come to meet a need: it is not being read,
+// and no operation on it is under way that leaves the need unsure.
+func staysAway(m *graph.Node, e *graph.Edge) bool {
+	return !m.Wanted() && !isRead(m) && (e.State != graph.Unsure || !m.Busy())
 }
 
 // isRead reports whether a node is being read, or is about to be: what nobody wants may
