@@ -23,6 +23,12 @@ func (x *Address) EffectivePreferredLifetime() uint32 {
 // default kernel.
 func (x *Address) EffectivePrefixRoute() string { return orDefault(x.GetPrefixRoute(), "kernel") }
 
+// EffectiveDuplicateDetection is whether other hosts that have the address are detected:
+// duplicate_detection, default kernel.
+func (x *Address) EffectiveDuplicateDetection() string {
+	return orDefault(x.GetDuplicateDetection(), "kernel")
+}
+
 func (x *Address) check(f *findings) {
 	checkRef(x.Interface, "interface", "an interface", f)
 	switch {
@@ -60,6 +66,9 @@ func (x *Address) checkAddress(f *findings) {
 	checkUnicast(p.Addr(), "address", f)
 	if x.Label != "" && p.Addr().Is6() {
 		f.add("label", "only IPv4 addresses have labels; leave it out")
+	}
+	if x.DuplicateDetection != "" && p.Addr().Is4() {
+		f.add("duplicate_detection", "only IPv6 addresses have it; leave it out")
 	}
 }
 

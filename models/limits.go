@@ -127,6 +127,8 @@ var limits = map[string]limit{
 	"IPClaim.pool":                       {required: true},
 	"Address.scope":                      {words: []string{"global", "site", "link", "host"}},
 	"Address.prefix_route":               {words: []string{"kernel", "none"}},
+	"Address.duplicate_detection":        {words: []string{"kernel", "none"}},
+	"Interface.duplicate_detection":      {words: []string{"kernel", "none"}},
 
 	"Proxy.listen":          {required: true},
 	"Proxy.forward":         {required: true},

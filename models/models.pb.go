@@ -278,6 +278,9 @@ type Interface struct {
 	// of others. Addresses that the kernel creates, and those with a lifetime, stay. Not together with
 	// link_only.
 	AddressesExclusive bool `protobuf:"varint,40,opt,name=addresses_exclusive,json=addressesExclusive,proto3" json:"addresses_exclusive,omitempty"`
+	// Detection of other hosts on the link that have one of the IPv6 addresses in addresses: kernel
+	// (default), as the settings of the link say; none, the addresses are used at once.
+	DuplicateDetection string `protobuf:"bytes,41,opt,name=duplicate_detection,json=duplicateDetection,proto3" json:"duplicate_detection,omitempty"`
 	// Types that are valid to be assigned to Link:
 	//
 	//	*Interface_Veth
@@ -452,6 +455,13 @@ func (x *Interface) GetAddressesExclusive() bool {
 		return x.AddressesExclusive
 	}
 	return false
+}
+
+func (x *Interface) GetDuplicateDetection() string {
+	if x != nil {
+		return x.DuplicateDetection
+	}
+	return ""
 }
 
 func (x *Interface) GetLink() isInterface_Link {
@@ -2822,9 +2832,13 @@ type Address struct {
 	Metric uint32 `protobuf:"varint,9,opt,name=metric,proto3" json:"metric,omitempty"`
 	// Route to the network of the address while the interface is up: kernel (default), the kernel
 	// creates it; none, there is no route.
-	PrefixRoute   string `protobuf:"bytes,10,opt,name=prefix_route,json=prefixRoute,proto3" json:"prefix_route,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PrefixRoute string `protobuf:"bytes,10,opt,name=prefix_route,json=prefixRoute,proto3" json:"prefix_route,omitempty"`
+	// Detection of other hosts on the link that have an IPv6 address (RFC 4862), which the kernel does
+	// before it uses the address: kernel (default), as the settings of the link say; none, the address
+	// is used at once.
+	DuplicateDetection string `protobuf:"bytes,11,opt,name=duplicate_detection,json=duplicateDetection,proto3" json:"duplicate_detection,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Address) Reset() {
@@ -2923,6 +2937,13 @@ func (x *Address) GetMetric() uint32 {
 func (x *Address) GetPrefixRoute() string {
 	if x != nil {
 		return x.PrefixRoute
+	}
+	return ""
+}
+
+func (x *Address) GetDuplicateDetection() string {
+	if x != nil {
+		return x.DuplicateDetection
 	}
 	return ""
 }
@@ -5386,7 +5407,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\x04path\x18\x05 \x01(\tH\x00R\x04path\x12\x12\n" +
 	"\x03pod\x18\a \x01(\tH\x00R\x03pod\x12\x14\n" +
 	"\x05inode\x18\x06 \x01(\x04R\x05inodeB\x04\n" +
-	"\x02in\"\xa8\f\n" +
+	"\x02in\"\xd9\f\n" +
 	"\tInterface\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1b\n" +
 	"\thost_name\x18\x02 \x01(\tR\bhostName\x12\x1d\n" +
@@ -5407,7 +5428,8 @@ const file_models_models_proto_rawDesc = "" +
 	"\x05adopt\x18\x0e \x01(\bR\x05adopt\x12 \n" +
 	"\taccept_ra\x18\x12 \x01(\bH\x02R\bacceptRa\x88\x01\x01\x12.\n" +
 	"\x10accept_redirects\x18\x13 \x01(\bH\x03R\x0facceptRedirects\x88\x01\x01\x12/\n" +
-	"\x13addresses_exclusive\x18( \x01(\bR\x12addressesExclusive\x12$\n" +
+	"\x13addresses_exclusive\x18( \x01(\bR\x12addressesExclusive\x12/\n" +
+	"\x13duplicate_detection\x18) \x01(\tR\x12duplicateDetection\x12$\n" +
 	"\x04veth\x18\x14 \x01(\v2\x0e.plumb.v1.VethH\x00R\x04veth\x12*\n" +
 	"\x06bridge\x18\x15 \x01(\v2\x10.plumb.v1.BridgeH\x00R\x06bridge\x12'\n" +
 	"\x05vxlan\x18\x16 \x01(\v2\x0f.plumb.v1.VxlanH\x00R\x05vxlan\x12$\n" +
@@ -5608,7 +5630,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x18\n" +
 	"\agateway\x18\x02 \x01(\tR\agateway\x12\x16\n" +
 	"\x06weight\x18\x03 \x01(\rR\x06weight\x12%\n" +
-	"\x05encap\x18\x04 \x01(\v2\x0f.plumb.v1.EncapR\x05encap\"\xa8\x02\n" +
+	"\x05encap\x18\x04 \x01(\v2\x0f.plumb.v1.EncapR\x05encap\"\xd9\x02\n" +
 	"\aAddress\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -5620,7 +5642,8 @@ const file_models_models_proto_rawDesc = "" +
 	"\x04peer\x18\b \x01(\tR\x04peer\x12\x16\n" +
 	"\x06metric\x18\t \x01(\rR\x06metric\x12!\n" +
 	"\fprefix_route\x18\n" +
-	" \x01(\tR\vprefixRoute\"\x99\x02\n" +
+	" \x01(\tR\vprefixRoute\x12/\n" +
+	"\x13duplicate_detection\x18\v \x01(\tR\x12duplicateDetection\"\x99\x02\n" +
 	"\bNftables\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x16\n" +
 	"\x06family\x18\x02 \x01(\tR\x06family\x12\x14\n" +

@@ -37,9 +37,10 @@ type job struct {
 	// before is what was believed of the address until now; without a key, nothing.
 	before held
 	err    error // what the kernel said
-	// route is why the address, which exists, has no route to its network.
-	route error
-	late  bool // it was not asked any more
+	// unusable is why the address, which exists, does not work: it has no route to its network, or
+	// another host has it.
+	unusable error
+	late     bool // it was not asked any more
 }
 
 // prepare: of an address on a link of ours the mark of the link is proof, if its key
@@ -54,7 +55,7 @@ func (d *address) prepare(ctx context.Context, o *op) (owned.Job[kernel.AddressR
 	made := owned.Job[kernel.AddressRef]{
 		Make: func() (kernel.AddressRef, error) {
 			d.addAll(ctx, b)
-			return o.Meta, d.made(j)
+			return o.Meta, d.made(ctx, j)
 		},
 		Cancel: func() { d.restore(j) },
 	}
@@ -102,6 +103,7 @@ func (d *address) addressOf(link kernel.LinkRef, p netip.Prefix, v *models.Addre
 		Index: link.Index, Prefix: p, Label: v.GetLabel(), Scope: scopeNumber(scopeOf(v, p)),
 		Valid: v.GetValidLifetime(), Preferred: v.EffectivePreferredLifetime(), Protocol: d.Owner.Protocol(),
 		Peer: n.peer, Metric: n.metric, NoPrefixRoute: n.noRoute, Broadcast: broadcastOf(p, v),
+		NoDetection: p.Addr().Is6() && v.GetDuplicateDetection() == noDetection,
 	}
 }
 
@@ -181,9 +183,15 @@ func (d *address) addAll(ctx context.Context, b *batch) {
 		for i, err := range d.Kernel.AddAddresses(ns, as) {
 			asked[ns][i].err = err
 		}
-		d.addMissingRoutes(ns, asked[ns])
-		d.announce(asked[ns])
+		d.added(ctx, ns, asked[ns])
 	}
+}
+
+// added ends the creation of addresses that the kernel has added.
+func (d *address) added(ctx context.Context, ns kernel.NS, jobs []*job) {
+	d.addMissingRoutes(ns, jobs)
+	d.awaitDetection(ctx, ns, jobs)
+	d.announce(jobs)
 }
 
 // announce tells neighbours of the addresses that have been created: they may know another MAC,
@@ -191,7 +199,7 @@ func (d *address) addAll(ctx context.Context, b *batch) {
 func (d *address) announce(jobs []*job) {
 	var added []kernel.AddressRef
 	for _, j := range jobs {
-		if j.err == nil && j.addr.Scope != scopeNumber("host") {
+		if j.err == nil && j.unusable == nil && j.addr.Scope != scopeNumber("host") {
 			added = append(added, j.op.Meta)
 		}
 	}
@@ -201,13 +209,13 @@ func (d *address) announce(jobs []*job) {
 }
 
 // made ends the making of an address for which the kernel was asked.
-func (d *address) made(j job) error {
+func (d *address) made(ctx context.Context, j job) error {
 	switch {
 	case j.late:
 		d.restore(j)
 		return j.err
 	case errors.Is(j.err, kernel.ErrExist):
-		err := d.clash(j)
+		err := d.clash(ctx, &j)
 		if !errors.Is(err, errRemoved) {
 			return err
 		}
@@ -215,8 +223,7 @@ func (d *address) made(j job) error {
 			d.undo(j)
 			return explain(j.op.Value, j.op.Meta, j.err)
 		}
-		d.addMissingRoutes(j.op.Meta.NS, []*job{&j})
-		d.announce([]*job{&j})
+		d.added(ctx, j.op.Meta.NS, []*job{&j})
 	case j.err != nil:
 		d.undo(j)
 		return explain(j.op.Value, j.op.Meta, j.err)
@@ -228,7 +235,7 @@ func (d *address) made(j job) error {
 	if err := d.Owner.Hit("address/made"); err != nil {
 		return err
 	}
-	return j.route
+	return j.unusable
 }
 
 // removeCopies removes the same address with other peers from a link of ours. The kernel, for which
@@ -260,7 +267,7 @@ func (d *address) undo(j job) {
 // clash looks at what is there. Equal is success: on a link of ours because
 // all of it is ours, elsewhere without calling it ours. What differs is
 // changed or replaced if it is ours, and a conflict elsewhere.
-func (d *address) clash(j job) error {
+func (d *address) clash(ctx context.Context, j *job) error {
 	at := j.op.Meta
 	there, err := d.Kernel.Addresses(at.NS, at.Index)
 	if err != nil {
@@ -275,14 +282,14 @@ func (d *address) clash(j job) error {
 			want = d.addressOf(at.LinkRef, at.Prefix, withDefaultsOf(j.op.Value, a))
 		}
 		shape := alike(a, want)
-		fits := lifetimesOf(j.op.Value).fit(a) && a.Metric == want.Metric && a.NoPrefixRoute == want.NoPrefixRoute
+		fits := !a.Duplicate && lifetimesOf(j.op.Value).fit(a) && a.Metric == want.Metric && a.NoPrefixRoute == want.NoPrefixRoute
 		switch {
 		case shape && fits && !ours:
 			d.Owner.Remove(string(j.op.Key))
 			d.shared.Note(at.LinkRef, at.Prefix, struct{}{})
 			return nil
-		case shape && ours:
-			err := d.change(j, a, fits)
+		case shape && ours && !a.Duplicate:
+			err := d.change(*j, a, fits)
 			if stands, readErr := d.stands(at.LinkRef, j.addr); err != nil && readErr == nil && !stands {
 				return errRemoved
 			}
@@ -296,10 +303,13 @@ func (d *address) clash(j job) error {
 				return explain(j.op.Value, at, err)
 			}
 			j.err = nil
-			d.announce([]*job{&j})
-			return nil
+			d.added(ctx, at.NS, []*job{j})
+			return j.unusable
+		case shape && a.Duplicate:
+			d.undo(*j)
+			return scheduler.Conflict("somebody else", duplicated(a))
 		default:
-			d.undo(j)
+			d.undo(*j)
 			return scheduler.Conflict("somebody else", fmt.Errorf(
 				"%s is on the link already with other settings (%s, label %q, %s), and was not put there by Plumb", a.Prefix, scopeName(a.Scope), a.Label, span(a)))
 		}

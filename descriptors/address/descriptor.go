@@ -82,7 +82,9 @@ type held struct {
 }
 
 // fit reports whether an address is as it is believed to be.
-func (h held) fit(a kernel.Address) bool { return h.lifetimes.fit(a) && h.network.fit(a) }
+func (h held) fit(a kernel.Address) bool {
+	return h.lifetimes.fit(a) && h.network.fit(a) && !a.Duplicate
+}
 
 type (
 	op    = scheduler.Op[*models.Address, kernel.AddressRef]
@@ -141,6 +143,8 @@ func compare(_ scheduler.Key, from, to *models.Address) scheduler.Verdict {
 	was, is := scopeOf(from, p), scopeOf(to, p)
 	d.Must(was != is && (p.IsValid() || to.GetScope() != ""), "scope", was, is)
 	compareNetworks(&d, from, to)
+	// The kernel detects duplicates of an address when it is added, so another setting changes nothing.
+	d.Must(from.GetDuplicateDetection() == duplicate, "duplicate_detection", duplicate, to.EffectiveDuplicateDetection())
 	// What runs down is told by a reading as it was set, see told.
 	have, want := lifetimesOf(from), lifetimesOf(to)
 	d.May(have.valid != want.valid, "valid_lifetime", inWords(have.valid), inWords(want.valid))

@@ -169,7 +169,7 @@ func (d *address) addMissingRoutes(ns kernel.NS, jobs []*job) {
 		}
 		// If others have removed the address meanwhile, the event of that leads to its repair.
 		if stands, readErr := d.stands(l.Ref(), j.addr); stands || readErr != nil {
-			j.route = err
+			j.unusable = err
 		}
 	}
 }

@@ -437,6 +437,9 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool, err error)
 		}
 		return f, true, nil
 	}
+	if a.Duplicate {
+		f.Value.DuplicateDetection = duplicate
+	}
 	lacks, err := r.lacksRoute(l, a)
 	if err != nil {
 		return f, false, fmt.Errorf("read the routes to the networks of %s: %w", l.name, err)

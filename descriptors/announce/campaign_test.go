@@ -141,7 +141,7 @@ func (w *world) plug() {
 
 // intent returns the desired values, except those of some containers.
 func (w *world) intent(without ...int) (lines []string) {
-	lines = append(lines, `interface/br0 {"bridge":{},"addresses":["10.0.0.254/24","fd00::254/64"]}`)
+	lines = append(lines, `interface/br0 {"bridge":{},"addresses":["10.0.0.254/24","fd00::254/64"],"duplicate_detection":"none"}`)
 	for i := range pods {
 		if slices.Contains(without, i) {
 			continue
@@ -156,11 +156,11 @@ func (w *world) intent(without ...int) (lines []string) {
 		lines = append(lines,
 			fmt.Sprintf(`netns/n%d {}`, i),
 			fmt.Sprintf(`interface/%s {"veth":{"peer":"%s"},"master":"br0","host_name":"port%d"}`, port, w.pod(name, i), i),
-			fmt.Sprintf(`interface/%s {"namespace":{"netns":"n%d"},"host_name":"eth0","veth":{"peer":%q},%s"addresses":["10.0.0.%d/24","fd00::%d/64"]}`,
+			fmt.Sprintf(`interface/%s {"namespace":{"netns":"n%d"},"host_name":"eth0","veth":{"peer":%q},%s"addresses":["10.0.0.%d/24","fd00::%d/64"],"duplicate_detection":"none"}`,
 				w.pod(name, i), i, port, mac, i+1, i+1))
 		if i == w.vip {
 			lines = append(lines, fmt.Sprintf(`address/vip4 {"interface":%q,"address":"10.0.0.50/32"}`, w.pod(name, i)),
-				fmt.Sprintf(`address/vip6 {"interface":%q,"address":"fd00::50/128"}`, w.pod(name, i)))
+				fmt.Sprintf(`address/vip6 {"interface":%q,"address":"fd00::50/128","duplicate_detection":"none"}`, w.pod(name, i)))
 		}
 	}
 	return lines

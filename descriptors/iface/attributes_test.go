@@ -357,7 +357,7 @@ func TestEveryAttributeIsPlayed(t *testing.T) {
 // elsewhere are fields whose values are played by other tests.
 var elsewhere = []string{
 	"namespace.microservice", "namespace.container", "namespace.pid", "namespace.path", "namespace.pod", "namespace.inode", // selector, iface see places only
-	"addresses", "link_only", "addresses_exclusive", // descriptors/address
+	"addresses", "link_only", "addresses_exclusive", "duplicate_detection", // descriptors/address
 	"set_once", "veth.peer", "bridge.forward", // testdata/pure/compare, TestVethIsBornInPlace, descriptors/forward
 	"rings.rx", "rings.tx", // TestRings
 	"adopt", // TestTakeOver

@@ -72,6 +72,9 @@ func derive(k scheduler.Key, v *models.Interface) []scheduler.Change {
 		} else {
 			a.Address = strings.TrimPrefix(string(key), models.AddressPrefix(nameOf(k)))
 		}
+		if a.Claim != "" || strings.Contains(a.Address, ":") {
+			a.DuplicateDetection = v.GetDuplicateDetection()
+		}
 		list = append(list, scheduler.Set(key, a))
 	}
 	return list

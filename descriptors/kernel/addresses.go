@@ -45,7 +45,12 @@ type Address struct {
 	// Tentative: another host may have it too, for all that the kernel knows, or surely has
 	// it. Ignored by AddAddress.
 	Tentative bool
-	Broadcast netip.Addr
+	// Duplicate: another host has it, so the kernel does not use it. Ignored by AddAddress.
+	Duplicate bool
+	// NoDetection: the kernel uses an IPv6 address without a detection of other hosts that
+	// have it.
+	NoDetection bool
+	Broadcast   netip.Addr
 	// Metric of the route to the network, 0 the kernel's.
 	Metric uint32
 	// NoPrefixRoute: the kernel makes no route to the network.

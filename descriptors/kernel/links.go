@@ -15,6 +15,9 @@ type Links interface {
 	// LinksByName reads many with fewer calls of the kernel, and returns of each name what
 	// Link would.
 	LinksByName(ns NS, names []string) ([]Link, []error)
+	// Carrier reports whether a link is up and has a carrier. It is not in [Link], which is what
+	// was made.
+	Carrier(at LinkRef) (bool, error)
 	// AddLink makes a link in place, with all that the spec says, and returns
 	// it, perhaps without Port. ErrExist when the name is taken; then nothing was changed.
 	AddLink(ns NS, spec LinkSpec) (Link, error)

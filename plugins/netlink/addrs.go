@@ -175,7 +175,7 @@ func newAddress(a kernel.Address, flags int) *message {
 }
 
 func flagsOf(a kernel.Address) (flags uint32) {
-	if a.Prefix.Addr().Is6() {
+	if a.NoDetection && a.Prefix.Addr().Is6() {
 		flags = unix.IFA_F_NODAD
 	}
 	if a.NoPrefixRoute {
@@ -245,6 +245,8 @@ func parseAddress(body []byte, named bool) (a kernel.Address, ok bool) {
 	// The same bit means temporary in IPv6.
 	a.Secondary = body[0] == unix.AF_INET && flags&unix.IFA_F_SECONDARY != 0
 	a.Tentative = body[0] == unix.AF_INET6 && flags&(unix.IFA_F_TENTATIVE|unix.IFA_F_DADFAILED) != 0
+	a.Duplicate = body[0] == unix.AF_INET6 && flags&unix.IFA_F_DADFAILED != 0
+	a.NoDetection = body[0] == unix.AF_INET6 && flags&unix.IFA_F_NODAD != 0
 	a.NoPrefixRoute = flags&unix.IFA_F_NOPREFIXROUTE != 0
 	if body[0] == unix.AF_INET6 && a.Metric == metricConnected6 {
 		a.Metric = 0

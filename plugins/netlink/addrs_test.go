@@ -64,8 +64,11 @@ func TestAddAddress(t *testing.T) {
 			give:  kernel.Address{Prefix: prefix("10.0.0.7/32"), Valid: 5000, Preferred: 4000},
 			want:  kernel.Address{Prefix: prefix("10.0.0.7/32"), Label: "a0", Valid: 5000, Preferred: 4000, Protocol: 0x50},
 			shown: map[string]any{"dynamic": true, "valid_life_time": 5000.0, "preferred_life_time": 4000.0}},
-		{name: "IPv6 is usable at once", give: kernel.Address{Prefix: prefix("fd00::7/64")},
+		{name: "IPv6 with the detection of duplicates", give: kernel.Address{Prefix: prefix("fd00::7/64")},
 			want:  kernel.Address{Prefix: prefix("fd00::7/64")},
+			shown: map[string]any{"prefixlen": 64.0, "nodad": nil}},
+		{name: "IPv6 is usable at once", give: kernel.Address{Prefix: prefix("fd00::7/64"), NoDetection: true},
+			want:  kernel.Address{Prefix: prefix("fd00::7/64"), NoDetection: true},
 			shown: map[string]any{"prefixlen": 64.0, "tentative": nil, "nodad": true}},
 	}
 	for _, c := range cases {

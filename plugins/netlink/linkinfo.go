@@ -118,9 +118,8 @@ func addVlan(m *message, s *kernel.VlanSpec) {
 // parsedLink is a link whose parent's namespace is still a bare id.
 type parsedLink struct {
 	kernel.Link
-	below   int32 // IFLA_LINK_NETNSID
-	abroad  bool  // the parent lives in another namespace
-	running bool
+	below   int32  // IFLA_LINK_NETNSID
+	abroad  bool   // the parent lives in another namespace
 	portMAC string // its own hardware address while it is the port of a bond
 }
 
@@ -133,7 +132,6 @@ func parseLink(ns kernel.NS, body []byte) (l parsedLink, ok bool) {
 	l.NS = ns
 	l.Index = int(int32(asU32(body[4:])))
 	l.Up = asU32(body[8:])&unix.IFF_UP != 0
-	l.running = asU32(body[8:])&unix.IFF_RUNNING != 0
 	l.Type = "device"
 	for typ, v := range attributes(body[unix.SizeofIfInfomsg:]) {
 		switch typ {

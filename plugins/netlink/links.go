@@ -131,16 +131,29 @@ func (k *Kernel) getLink(n *namespace, m *message) (kernel.Link, error) {
 // Running reports whether packets pass a link: it and its other end are up, and the
 // kernel has come to it. It is not in [kernel.Link], which is what was made.
 func (k *Kernel) Running(at kernel.LinkRef) (running bool, err error) {
+	flags, err := k.flagsOf(at)
+	return flags&unix.IFF_RUNNING != 0, err
+}
+
+// Carrier implements [kernel.Links]. A link that has a carrier is running a moment later.
+func (k *Kernel) Carrier(at kernel.LinkRef) (bool, error) {
+	flags, err := k.flagsOf(at)
+	return flags&unix.IFF_LOWER_UP != 0, err
+}
+
+// flagsOf reads the flags of a link.
+func (k *Kernel) flagsOf(at kernel.LinkRef) (flags uint32, err error) {
 	err = k.in(at.NS, fmt.Sprintf("find link %d", at.Index), func(n *namespace) error {
 		m := newMessage(unix.RTM_GETLINK, 0)
 		m.link(unix.AF_UNSPEC, at.Index, 0, 0)
 		m.u32(unix.IFLA_EXT_MASK, skipStats)
 		return n.do(m, func(_ uint16, body []byte) {
-			l, _ := parseLink(n.id, body)
-			running = l.running
+			if len(body) >= unix.SizeofIfInfomsg {
+				flags = asU32(body[8:])
+			}
 		})
 	})
-	return running, err
+	return flags, err
 }
 
 // SetLink changes what the patch names, in as few requests as keep its order.

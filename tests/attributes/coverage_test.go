@@ -42,6 +42,10 @@ var elsewhere = map[string][2]string{
 	"neighbor.adopt":              {"tests/e2e/adopt_test.go", "neigh add"},
 	"qdisc.adopt":                 {"tests/e2e/adopt_test.go", "qdisc add"},
 
+	// The detection of duplicates is when an address is added, so no change of it shows.
+	"interface.duplicate_detection": {"tests/e2e/testdata/stories/duplicates", `"duplicate_detection":"none"`},
+	"address.duplicate_detection":   {"tests/e2e/testdata/stories/duplicates", `"duplicate_detection":"none"`},
+
 	// These have no value of their own: the rows of that name play what is within.
 	"interface.existing": {"tests/attributes/testdata/attributes/interface", `"existing":{}`},
 	"interface.loopback": {"tests/attributes/testdata/attributes/interface", `"loopback":{}`},

@@ -229,6 +229,7 @@ func (c *request) address() error {
 		case "noprefixroute":
 			a.NoPrefixRoute = true
 		case "nodad":
+			a.NoDetection = true
 		default:
 			return false
 		}

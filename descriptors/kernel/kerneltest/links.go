@@ -122,6 +122,9 @@ func (k *Kernel) Running(at kernel.LinkRef) (running bool, err error) {
 	return running, err
 }
 
+// Carrier implements [kernel.Links].
+func (k *Kernel) Carrier(at kernel.LinkRef) (bool, error) { return k.Running(at) }
+
 func (n *namespace) link(index int) (*link, error) {
 	if index <= 0 {
 		return nil, fmt.Errorf("%w: %d is no index of a link", kernel.ErrNotExist, index)

@@ -251,7 +251,7 @@ func (t *text) addresses(ns kernel.NS) error {
 		}
 		if a.Prefix.Addr().Is4() {
 			words = append(words, option("scope", map[int]string{scopeLink: "link", scopeHost: "host"}[a.Scope]))
-		} else if !a.Kernel {
+		} else if a.NoDetection {
 			words = append(words, "nodad")
 		}
 		words = append(words, option("metric", a.Metric))

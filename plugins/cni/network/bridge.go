@@ -19,6 +19,7 @@ func (n *Network) addBridge(name string) {
 			br.Addresses = append(br.Addresses, s.router)
 		}
 	}
+	useAtOnce(br)
 	n.Shared = append(n.Shared, Want{models.InterfaceKey(n.Name), br})
 }
 

@@ -33,6 +33,7 @@ func (n Network) routed(inside, outside string, list []address, out *models.Inte
 		}
 		seen[a.router] = true
 	}
+	useAtOnce(out)
 	wants, wrong := n.waysOut(inside, list, func(a address, r *models.Route) {
 		// A namespace without an address has no gateways at all: the source says to wait for it.
 		r.Onlink, r.Source = r.Gateway != "", a.source

@@ -28,6 +28,14 @@ type Endpoint struct {
 	Without []string
 }
 
+// useAtOnce has the kernel use the addresses of an interface without a detection of duplicates,
+// which takes up to two seconds: those of a pool are unique.
+func useAtOnce(v *models.Interface) {
+	if len(v.GetAddresses()) > 0 {
+		v.DuplicateDetection = "none"
+	}
+}
+
 // Attach is what one attachment wants besides what its network does: addresses, a
 // cable out of the container, routes, settings, and ports of the host.
 func (n Network) Attach(e Endpoint) ([]Want, *spec.Error) {
@@ -44,6 +52,7 @@ func (n Network) Attach(e Endpoint) ([]Want, *spec.Error) {
 	for _, a := range list {
 		in.Addresses = append(in.Addresses, a.name)
 	}
+	useAtOnce(in)
 	out := &models.Interface{HostName: HostEnd(inside), Mtu: n.mtu, Link: &models.Interface_Veth{Veth: &models.Veth{Peer: inside}}}
 	var routes []Want
 	if n.Mode == ModeRouted {

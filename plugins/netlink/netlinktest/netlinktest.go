@@ -4,7 +4,9 @@ package netlinktest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -184,7 +186,11 @@ func open(t testing.TB) *os.File {
 		if err := p.Apply(); err != nil {
 			return err
 		}
-		var err error
+		// The detection of duplicate addresses takes up to two seconds. Tests of it enable it.
+		err := Setting{"ipv6/conf/default/accept_dad", "0"}.write()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 		f, err = openThreadNamespace()
 		return err
 	}, result)

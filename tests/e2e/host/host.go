@@ -89,7 +89,6 @@ func New(t testing.TB, o Options) *Host {
 		h.Own = netlinktest.New(t)
 		h.Own.IP(t, "link set lo up")
 		h.Own.IPv6(t)
-		h.Own.Sysctl(t, "ipv6/conf/default/accept_dad", "0")
 	}
 	h.bin = tool(t, "plumb-agent")
 	if !o.Fast {
