@@ -624,7 +624,7 @@ func (x *Interface) GetIpip() *Tunnel {
 	return nil
 }
 
-func (x *Interface) GetSit() *Tunnel {
+func (x *Interface) GetSit() *Sit {
 	if x != nil {
 		if x, ok := x.Link.(*Interface_Sit); ok {
 			return x.Sit
@@ -742,7 +742,7 @@ type Interface_Ipip struct {
 
 type Interface_Sit struct {
 	// A tunnel end for IPv6 packets in IPv4.
-	Sit *Tunnel `protobuf:"bytes,37,opt,name=sit,proto3,oneof"`
+	Sit *Sit `protobuf:"bytes,37,opt,name=sit,proto3,oneof"`
 }
 
 type Interface_Geneve struct {
@@ -2036,7 +2036,10 @@ type Gre struct {
 	Checksum bool `protobuf:"varint,7,opt,name=checksum,proto3" json:"checksum,omitempty"`
 	// What else would say where packets go is said by the encap of their routes. A namespace
 	// has one of its type and family, which takes in what no other does.
-	External      bool `protobuf:"varint,8,opt,name=external,proto3" json:"external,omitempty"`
+	External bool `protobuf:"varint,8,opt,name=external,proto3" json:"external,omitempty"`
+	// How many more tunnels a packet may enter on its way through this one, 0 to 255. Each outer
+	// packet then carries this limit in an option of 8 bytes. IPv6. Unset: none.
+	EncapLimit    *uint32 `protobuf:"varint,9,opt,name=encap_limit,json=encapLimit,proto3,oneof" json:"encap_limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2127,13 +2130,19 @@ func (x *Gre) GetExternal() bool {
 	return false
 }
 
+func (x *Gre) GetEncapLimit() uint32 {
+	if x != nil && x.EncapLimit != nil {
+		return *x.EncapLimit
+	}
+	return 0
+}
+
 // A tunnel end for IP packets. It is of the family of its addresses.
 type Tunnel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Source address of the outer packets.
 	Local string `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
-	// Address of the other end. Without it local must be given, and sit reaches those whose
-	// IPv4 address a route to them names.
+	// Address of the other end. Without it local must be given.
 	Remote string `protobuf:"bytes,2,opt,name=remote,proto3" json:"remote,omitempty"`
 	// Logical name of the interface that carries the tunnel, in the same namespace.
 	Parent string `protobuf:"bytes,3,opt,name=parent,proto3" json:"parent,omitempty"`
@@ -2141,8 +2150,11 @@ type Tunnel struct {
 	Ttl uint32 `protobuf:"varint,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// Outer packets may be broken up on their way. IPv4, and not together with ttl.
 	NoPmtuDiscovery bool `protobuf:"varint,5,opt,name=no_pmtu_discovery,json=noPmtuDiscovery,proto3" json:"no_pmtu_discovery,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// How many more tunnels a packet may enter on its way through this one, 0 to 255. Each outer
+	// packet then carries this limit in an option of 8 bytes. IPv6. Unset: none.
+	EncapLimit    *uint32 `protobuf:"varint,6,opt,name=encap_limit,json=encapLimit,proto3,oneof" json:"encap_limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Tunnel) Reset() {
@@ -2210,6 +2222,96 @@ func (x *Tunnel) GetNoPmtuDiscovery() bool {
 	return false
 }
 
+func (x *Tunnel) GetEncapLimit() uint32 {
+	if x != nil && x.EncapLimit != nil {
+		return *x.EncapLimit
+	}
+	return 0
+}
+
+// A tunnel end for IPv6 packets in IPv4.
+type Sit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Source address of the outer packets.
+	Local string `protobuf:"bytes,1,opt,name=local,proto3" json:"local,omitempty"`
+	// Address of the other end. Without it local must be given, and the tunnel reaches those
+	// whose IPv4 address a route to them names.
+	Remote string `protobuf:"bytes,2,opt,name=remote,proto3" json:"remote,omitempty"`
+	// Logical name of the interface that carries the tunnel, in the same namespace.
+	Parent string `protobuf:"bytes,3,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Hops that outer packets may take, 1 to 255. 0: as many as the inner packet.
+	Ttl uint32 `protobuf:"varint,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// Outer packets may be broken up on their way. Not together with ttl.
+	NoPmtuDiscovery bool `protobuf:"varint,5,opt,name=no_pmtu_discovery,json=noPmtuDiscovery,proto3" json:"no_pmtu_discovery,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Sit) Reset() {
+	*x = Sit{}
+	mi := &file_models_models_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sit) ProtoMessage() {}
+
+func (x *Sit) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sit.ProtoReflect.Descriptor instead.
+func (*Sit) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Sit) GetLocal() string {
+	if x != nil {
+		return x.Local
+	}
+	return ""
+}
+
+func (x *Sit) GetRemote() string {
+	if x != nil {
+		return x.Remote
+	}
+	return ""
+}
+
+func (x *Sit) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *Sit) GetTtl() uint32 {
+	if x != nil {
+		return x.Ttl
+	}
+	return 0
+}
+
+func (x *Sit) GetNoPmtuDiscovery() bool {
+	if x != nil {
+		return x.NoPmtuDiscovery
+	}
+	return false
+}
+
 // A Geneve tunnel end.
 type Geneve struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2230,7 +2332,7 @@ type Geneve struct {
 
 func (x *Geneve) Reset() {
 	*x = Geneve{}
-	mi := &file_models_models_proto_msgTypes[20]
+	mi := &file_models_models_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2344,7 @@ func (x *Geneve) String() string {
 func (*Geneve) ProtoMessage() {}
 
 func (x *Geneve) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[20]
+	mi := &file_models_models_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2357,7 @@ func (x *Geneve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Geneve.ProtoReflect.Descriptor instead.
 func (*Geneve) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{20}
+	return file_models_models_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Geneve) GetVni() uint32 {
@@ -2302,7 +2404,7 @@ type Ifb struct {
 
 func (x *Ifb) Reset() {
 	*x = Ifb{}
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2314,7 +2416,7 @@ func (x *Ifb) String() string {
 func (*Ifb) ProtoMessage() {}
 
 func (x *Ifb) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[21]
+	mi := &file_models_models_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2327,7 +2429,7 @@ func (x *Ifb) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ifb.ProtoReflect.Descriptor instead.
 func (*Ifb) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{21}
+	return file_models_models_proto_rawDescGZIP(), []int{22}
 }
 
 // A virtual routing table.
@@ -2341,7 +2443,7 @@ type Vrf struct {
 
 func (x *Vrf) Reset() {
 	*x = Vrf{}
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2353,7 +2455,7 @@ func (x *Vrf) String() string {
 func (*Vrf) ProtoMessage() {}
 
 func (x *Vrf) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[22]
+	mi := &file_models_models_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2366,7 +2468,7 @@ func (x *Vrf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vrf.ProtoReflect.Descriptor instead.
 func (*Vrf) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{22}
+	return file_models_models_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Vrf) GetTable() uint32 {
@@ -2385,7 +2487,7 @@ type Loopback struct {
 
 func (x *Loopback) Reset() {
 	*x = Loopback{}
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2499,7 @@ func (x *Loopback) String() string {
 func (*Loopback) ProtoMessage() {}
 
 func (x *Loopback) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[23]
+	mi := &file_models_models_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2512,7 @@ func (x *Loopback) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loopback.ProtoReflect.Descriptor instead.
 func (*Loopback) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{23}
+	return file_models_models_proto_rawDescGZIP(), []int{24}
 }
 
 // An interface made by somebody else; only the named fields are changed, and
@@ -2423,7 +2525,7 @@ type Existing struct {
 
 func (x *Existing) Reset() {
 	*x = Existing{}
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2537,7 @@ func (x *Existing) String() string {
 func (*Existing) ProtoMessage() {}
 
 func (x *Existing) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[24]
+	mi := &file_models_models_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2550,7 @@ func (x *Existing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Existing.ProtoReflect.Descriptor instead.
 func (*Existing) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{24}
+	return file_models_models_proto_rawDescGZIP(), []int{25}
 }
 
 // A route of the kernel.
@@ -2496,7 +2598,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2508,7 +2610,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[25]
+	mi := &file_models_models_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2521,7 +2623,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{25}
+	return file_models_models_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Route) GetInterface() string {
@@ -2654,7 +2756,7 @@ type Encap struct {
 
 func (x *Encap) Reset() {
 	*x = Encap{}
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2768,7 @@ func (x *Encap) String() string {
 func (*Encap) ProtoMessage() {}
 
 func (x *Encap) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[26]
+	mi := &file_models_models_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2781,7 @@ func (x *Encap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Encap.ProtoReflect.Descriptor instead.
 func (*Encap) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{26}
+	return file_models_models_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Encap) GetId() uint32 {
@@ -2748,7 +2850,7 @@ type NextHop struct {
 
 func (x *NextHop) Reset() {
 	*x = NextHop{}
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2760,7 +2862,7 @@ func (x *NextHop) String() string {
 func (*NextHop) ProtoMessage() {}
 
 func (x *NextHop) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[27]
+	mi := &file_models_models_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2773,7 +2875,7 @@ func (x *NextHop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NextHop.ProtoReflect.Descriptor instead.
 func (*NextHop) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{27}
+	return file_models_models_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *NextHop) GetInterface() string {
@@ -2843,7 +2945,7 @@ type Address struct {
 
 func (x *Address) Reset() {
 	*x = Address{}
-	mi := &file_models_models_proto_msgTypes[28]
+	mi := &file_models_models_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2855,7 +2957,7 @@ func (x *Address) String() string {
 func (*Address) ProtoMessage() {}
 
 func (x *Address) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[28]
+	mi := &file_models_models_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2868,7 +2970,7 @@ func (x *Address) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Address.ProtoReflect.Descriptor instead.
 func (*Address) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{28}
+	return file_models_models_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Address) GetInterface() string {
@@ -2971,7 +3073,7 @@ type Nftables struct {
 
 func (x *Nftables) Reset() {
 	*x = Nftables{}
-	mi := &file_models_models_proto_msgTypes[29]
+	mi := &file_models_models_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2983,7 +3085,7 @@ func (x *Nftables) String() string {
 func (*Nftables) ProtoMessage() {}
 
 func (x *Nftables) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[29]
+	mi := &file_models_models_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2996,7 +3098,7 @@ func (x *Nftables) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nftables.ProtoReflect.Descriptor instead.
 func (*Nftables) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{29}
+	return file_models_models_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Nftables) GetNamespace() *Namespace {
@@ -3075,7 +3177,7 @@ type Chain struct {
 
 func (x *Chain) Reset() {
 	*x = Chain{}
-	mi := &file_models_models_proto_msgTypes[30]
+	mi := &file_models_models_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3087,7 +3189,7 @@ func (x *Chain) String() string {
 func (*Chain) ProtoMessage() {}
 
 func (x *Chain) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[30]
+	mi := &file_models_models_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3100,7 +3202,7 @@ func (x *Chain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chain.ProtoReflect.Descriptor instead.
 func (*Chain) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{30}
+	return file_models_models_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Chain) GetName() string {
@@ -3179,7 +3281,7 @@ type NamedSet struct {
 
 func (x *NamedSet) Reset() {
 	*x = NamedSet{}
-	mi := &file_models_models_proto_msgTypes[31]
+	mi := &file_models_models_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3191,7 +3293,7 @@ func (x *NamedSet) String() string {
 func (*NamedSet) ProtoMessage() {}
 
 func (x *NamedSet) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[31]
+	mi := &file_models_models_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3204,7 +3306,7 @@ func (x *NamedSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedSet.ProtoReflect.Descriptor instead.
 func (*NamedSet) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{31}
+	return file_models_models_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *NamedSet) GetName() string {
@@ -3289,7 +3391,7 @@ type NamedMap struct {
 
 func (x *NamedMap) Reset() {
 	*x = NamedMap{}
-	mi := &file_models_models_proto_msgTypes[32]
+	mi := &file_models_models_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3301,7 +3403,7 @@ func (x *NamedMap) String() string {
 func (*NamedMap) ProtoMessage() {}
 
 func (x *NamedMap) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[32]
+	mi := &file_models_models_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3314,7 +3416,7 @@ func (x *NamedMap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamedMap.ProtoReflect.Descriptor instead.
 func (*NamedMap) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{32}
+	return file_models_models_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *NamedMap) GetName() string {
@@ -3394,7 +3496,7 @@ type Flowtable struct {
 
 func (x *Flowtable) Reset() {
 	*x = Flowtable{}
-	mi := &file_models_models_proto_msgTypes[33]
+	mi := &file_models_models_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3406,7 +3508,7 @@ func (x *Flowtable) String() string {
 func (*Flowtable) ProtoMessage() {}
 
 func (x *Flowtable) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[33]
+	mi := &file_models_models_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3419,7 +3521,7 @@ func (x *Flowtable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flowtable.ProtoReflect.Descriptor instead.
 func (*Flowtable) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{33}
+	return file_models_models_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Flowtable) GetName() string {
@@ -3478,7 +3580,7 @@ type Sysctl struct {
 
 func (x *Sysctl) Reset() {
 	*x = Sysctl{}
-	mi := &file_models_models_proto_msgTypes[34]
+	mi := &file_models_models_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3490,7 +3592,7 @@ func (x *Sysctl) String() string {
 func (*Sysctl) ProtoMessage() {}
 
 func (x *Sysctl) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[34]
+	mi := &file_models_models_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3503,7 +3605,7 @@ func (x *Sysctl) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sysctl.ProtoReflect.Descriptor instead.
 func (*Sysctl) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{34}
+	return file_models_models_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Sysctl) GetNamespace() *Namespace {
@@ -3553,7 +3655,7 @@ type Neighbor struct {
 
 func (x *Neighbor) Reset() {
 	*x = Neighbor{}
-	mi := &file_models_models_proto_msgTypes[35]
+	mi := &file_models_models_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3565,7 +3667,7 @@ func (x *Neighbor) String() string {
 func (*Neighbor) ProtoMessage() {}
 
 func (x *Neighbor) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[35]
+	mi := &file_models_models_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3578,7 +3680,7 @@ func (x *Neighbor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Neighbor.ProtoReflect.Descriptor instead.
 func (*Neighbor) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{35}
+	return file_models_models_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Neighbor) GetInterface() string {
@@ -3646,7 +3748,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_models_models_proto_msgTypes[36]
+	mi := &file_models_models_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3658,7 +3760,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[36]
+	mi := &file_models_models_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3671,7 +3773,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{36}
+	return file_models_models_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Rule) GetNamespace() *Namespace {
@@ -3792,7 +3894,7 @@ type Nexthop struct {
 
 func (x *Nexthop) Reset() {
 	*x = Nexthop{}
-	mi := &file_models_models_proto_msgTypes[37]
+	mi := &file_models_models_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3804,7 +3906,7 @@ func (x *Nexthop) String() string {
 func (*Nexthop) ProtoMessage() {}
 
 func (x *Nexthop) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[37]
+	mi := &file_models_models_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3817,7 +3919,7 @@ func (x *Nexthop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nexthop.ProtoReflect.Descriptor instead.
 func (*Nexthop) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{37}
+	return file_models_models_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Nexthop) GetNamespace() *Namespace {
@@ -3896,7 +3998,7 @@ type NexthopMember struct {
 
 func (x *NexthopMember) Reset() {
 	*x = NexthopMember{}
-	mi := &file_models_models_proto_msgTypes[38]
+	mi := &file_models_models_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3908,7 +4010,7 @@ func (x *NexthopMember) String() string {
 func (*NexthopMember) ProtoMessage() {}
 
 func (x *NexthopMember) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[38]
+	mi := &file_models_models_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3921,7 +4023,7 @@ func (x *NexthopMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NexthopMember.ProtoReflect.Descriptor instead.
 func (*NexthopMember) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{38}
+	return file_models_models_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NexthopMember) GetNexthop() string {
@@ -3960,7 +4062,7 @@ type FDB struct {
 
 func (x *FDB) Reset() {
 	*x = FDB{}
-	mi := &file_models_models_proto_msgTypes[39]
+	mi := &file_models_models_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3972,7 +4074,7 @@ func (x *FDB) String() string {
 func (*FDB) ProtoMessage() {}
 
 func (x *FDB) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[39]
+	mi := &file_models_models_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3985,7 +4087,7 @@ func (x *FDB) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FDB.ProtoReflect.Descriptor instead.
 func (*FDB) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{39}
+	return file_models_models_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FDB) GetInterface() string {
@@ -4038,7 +4140,7 @@ type Qdisc struct {
 
 func (x *Qdisc) Reset() {
 	*x = Qdisc{}
-	mi := &file_models_models_proto_msgTypes[40]
+	mi := &file_models_models_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4050,7 +4152,7 @@ func (x *Qdisc) String() string {
 func (*Qdisc) ProtoMessage() {}
 
 func (x *Qdisc) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[40]
+	mi := &file_models_models_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4063,7 +4165,7 @@ func (x *Qdisc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Qdisc.ProtoReflect.Descriptor instead.
 func (*Qdisc) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{40}
+	return file_models_models_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Qdisc) GetInterface() string {
@@ -4142,7 +4244,7 @@ type Tbf struct {
 
 func (x *Tbf) Reset() {
 	*x = Tbf{}
-	mi := &file_models_models_proto_msgTypes[41]
+	mi := &file_models_models_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4154,7 +4256,7 @@ func (x *Tbf) String() string {
 func (*Tbf) ProtoMessage() {}
 
 func (x *Tbf) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[41]
+	mi := &file_models_models_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4167,7 +4269,7 @@ func (x *Tbf) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tbf.ProtoReflect.Descriptor instead.
 func (*Tbf) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{41}
+	return file_models_models_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Tbf) GetRate() uint32 {
@@ -4225,7 +4327,7 @@ type Netem struct {
 
 func (x *Netem) Reset() {
 	*x = Netem{}
-	mi := &file_models_models_proto_msgTypes[42]
+	mi := &file_models_models_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4237,7 +4339,7 @@ func (x *Netem) String() string {
 func (*Netem) ProtoMessage() {}
 
 func (x *Netem) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[42]
+	mi := &file_models_models_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4250,7 +4352,7 @@ func (x *Netem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Netem.ProtoReflect.Descriptor instead.
 func (*Netem) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{42}
+	return file_models_models_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Netem) GetDelay() uint32 {
@@ -4326,7 +4428,7 @@ type Mirror struct {
 
 func (x *Mirror) Reset() {
 	*x = Mirror{}
-	mi := &file_models_models_proto_msgTypes[43]
+	mi := &file_models_models_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4338,7 +4440,7 @@ func (x *Mirror) String() string {
 func (*Mirror) ProtoMessage() {}
 
 func (x *Mirror) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[43]
+	mi := &file_models_models_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4351,7 +4453,7 @@ func (x *Mirror) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mirror.ProtoReflect.Descriptor instead.
 func (*Mirror) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{43}
+	return file_models_models_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Mirror) GetInterface() string {
@@ -4389,7 +4491,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_models_models_proto_msgTypes[44]
+	mi := &file_models_models_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4401,7 +4503,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[44]
+	mi := &file_models_models_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4414,7 +4516,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{44}
+	return file_models_models_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Forward) GetInterface() string {
@@ -4444,7 +4546,7 @@ type Proxy struct {
 
 func (x *Proxy) Reset() {
 	*x = Proxy{}
-	mi := &file_models_models_proto_msgTypes[45]
+	mi := &file_models_models_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4456,7 +4558,7 @@ func (x *Proxy) String() string {
 func (*Proxy) ProtoMessage() {}
 
 func (x *Proxy) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[45]
+	mi := &file_models_models_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4469,7 +4571,7 @@ func (x *Proxy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proxy.ProtoReflect.Descriptor instead.
 func (*Proxy) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{45}
+	return file_models_models_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Proxy) GetListen() *ProxyListen {
@@ -4519,7 +4621,7 @@ type ProxyListen struct {
 
 func (x *ProxyListen) Reset() {
 	*x = ProxyListen{}
-	mi := &file_models_models_proto_msgTypes[46]
+	mi := &file_models_models_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4531,7 +4633,7 @@ func (x *ProxyListen) String() string {
 func (*ProxyListen) ProtoMessage() {}
 
 func (x *ProxyListen) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[46]
+	mi := &file_models_models_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4544,7 +4646,7 @@ func (x *ProxyListen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyListen.ProtoReflect.Descriptor instead.
 func (*ProxyListen) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{46}
+	return file_models_models_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ProxyListen) GetNamespace() *Namespace {
@@ -4592,7 +4694,7 @@ type ProxyForward struct {
 
 func (x *ProxyForward) Reset() {
 	*x = ProxyForward{}
-	mi := &file_models_models_proto_msgTypes[47]
+	mi := &file_models_models_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4604,7 +4706,7 @@ func (x *ProxyForward) String() string {
 func (*ProxyForward) ProtoMessage() {}
 
 func (x *ProxyForward) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[47]
+	mi := &file_models_models_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4617,7 +4719,7 @@ func (x *ProxyForward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProxyForward.ProtoReflect.Descriptor instead.
 func (*ProxyForward) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{47}
+	return file_models_models_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ProxyForward) GetNamespace() *Namespace {
@@ -4661,7 +4763,7 @@ type IPPool struct {
 
 func (x *IPPool) Reset() {
 	*x = IPPool{}
-	mi := &file_models_models_proto_msgTypes[48]
+	mi := &file_models_models_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4673,7 +4775,7 @@ func (x *IPPool) String() string {
 func (*IPPool) ProtoMessage() {}
 
 func (x *IPPool) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[48]
+	mi := &file_models_models_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4686,7 +4788,7 @@ func (x *IPPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPPool.ProtoReflect.Descriptor instead.
 func (*IPPool) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{48}
+	return file_models_models_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *IPPool) GetNetwork() string {
@@ -4732,7 +4834,7 @@ type IPClaim struct {
 
 func (x *IPClaim) Reset() {
 	*x = IPClaim{}
-	mi := &file_models_models_proto_msgTypes[49]
+	mi := &file_models_models_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4744,7 +4846,7 @@ func (x *IPClaim) String() string {
 func (*IPClaim) ProtoMessage() {}
 
 func (x *IPClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[49]
+	mi := &file_models_models_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4757,7 +4859,7 @@ func (x *IPClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPClaim.ProtoReflect.Descriptor instead.
 func (*IPClaim) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{49}
+	return file_models_models_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *IPClaim) GetPool() string {
@@ -4790,7 +4892,7 @@ type OnLink struct {
 
 func (x *OnLink) Reset() {
 	*x = OnLink{}
-	mi := &file_models_models_proto_msgTypes[50]
+	mi := &file_models_models_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4802,7 +4904,7 @@ func (x *OnLink) String() string {
 func (*OnLink) ProtoMessage() {}
 
 func (x *OnLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[50]
+	mi := &file_models_models_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4815,7 +4917,7 @@ func (x *OnLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OnLink.ProtoReflect.Descriptor instead.
 func (*OnLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{50}
+	return file_models_models_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *OnLink) GetInterface() string {
@@ -4852,7 +4954,7 @@ type IPLease struct {
 
 func (x *IPLease) Reset() {
 	*x = IPLease{}
-	mi := &file_models_models_proto_msgTypes[51]
+	mi := &file_models_models_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4864,7 +4966,7 @@ func (x *IPLease) String() string {
 func (*IPLease) ProtoMessage() {}
 
 func (x *IPLease) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[51]
+	mi := &file_models_models_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4877,7 +4979,7 @@ func (x *IPLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IPLease.ProtoReflect.Descriptor instead.
 func (*IPLease) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{51}
+	return file_models_models_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *IPLease) GetAddress() string {
@@ -4921,7 +5023,7 @@ type Microservice struct {
 
 func (x *Microservice) Reset() {
 	*x = Microservice{}
-	mi := &file_models_models_proto_msgTypes[52]
+	mi := &file_models_models_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4933,7 +5035,7 @@ func (x *Microservice) String() string {
 func (*Microservice) ProtoMessage() {}
 
 func (x *Microservice) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[52]
+	mi := &file_models_models_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4946,7 +5048,7 @@ func (x *Microservice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Microservice.ProtoReflect.Descriptor instead.
 func (*Microservice) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{52}
+	return file_models_models_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Microservice) GetRuntime() string {
@@ -5063,7 +5165,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_models_models_proto_msgTypes[53]
+	mi := &file_models_models_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5075,7 +5177,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[53]
+	mi := &file_models_models_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5088,7 +5190,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{53}
+	return file_models_models_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Container) GetRuntime() string {
@@ -5259,7 +5361,7 @@ type HostLink struct {
 
 func (x *HostLink) Reset() {
 	*x = HostLink{}
-	mi := &file_models_models_proto_msgTypes[54]
+	mi := &file_models_models_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5271,7 +5373,7 @@ func (x *HostLink) String() string {
 func (*HostLink) ProtoMessage() {}
 
 func (x *HostLink) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[54]
+	mi := &file_models_models_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5284,7 +5386,7 @@ func (x *HostLink) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLink.ProtoReflect.Descriptor instead.
 func (*HostLink) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{54}
+	return file_models_models_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *HostLink) GetHostName() string {
@@ -5344,7 +5446,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[55]
+	mi := &file_models_models_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5356,7 +5458,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[55]
+	mi := &file_models_models_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5369,7 +5471,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{55}
+	return file_models_models_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -5407,7 +5509,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\x04path\x18\x05 \x01(\tH\x00R\x04path\x12\x12\n" +
 	"\x03pod\x18\a \x01(\tH\x00R\x03pod\x12\x14\n" +
 	"\x05inode\x18\x06 \x01(\x04R\x05inodeB\x04\n" +
-	"\x02in\"\xd9\f\n" +
+	"\x02in\"\xd6\f\n" +
 	"\tInterface\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x1b\n" +
 	"\thost_name\x18\x02 \x01(\tR\bhostName\x12\x1d\n" +
@@ -5446,8 +5548,8 @@ const file_models_models_proto_rawDesc = "" +
 	"\twireguard\x18! \x01(\v2\x13.plumb.v1.WireGuardH\x00R\twireguard\x12!\n" +
 	"\x03gre\x18\" \x01(\v2\r.plumb.v1.GreH\x00R\x03gre\x12'\n" +
 	"\x06gretap\x18# \x01(\v2\r.plumb.v1.GreH\x00R\x06gretap\x12&\n" +
-	"\x04ipip\x18$ \x01(\v2\x10.plumb.v1.TunnelH\x00R\x04ipip\x12$\n" +
-	"\x03sit\x18% \x01(\v2\x10.plumb.v1.TunnelH\x00R\x03sit\x12*\n" +
+	"\x04ipip\x18$ \x01(\v2\x10.plumb.v1.TunnelH\x00R\x04ipip\x12!\n" +
+	"\x03sit\x18% \x01(\v2\r.plumb.v1.SitH\x00R\x03sit\x12*\n" +
 	"\x06geneve\x18& \x01(\v2\x10.plumb.v1.GeneveH\x00R\x06geneve\x12!\n" +
 	"\x03ifb\x18' \x01(\v2\r.plumb.v1.IfbH\x00R\x03ifb\x1a;\n" +
 	"\rFeaturesEntry\x12\x10\n" +
@@ -5571,7 +5673,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\bendpoint\x18\x03 \x01(\tR\bendpoint\x12\x1f\n" +
 	"\vallowed_ips\x18\x04 \x03(\tR\n" +
 	"allowedIps\x121\n" +
-	"\x14persistent_keepalive\x18\x05 \x01(\rR\x13persistentKeepalive\"\xe0\x01\n" +
+	"\x14persistent_keepalive\x18\x05 \x01(\rR\x13persistentKeepalive\"\x96\x02\n" +
 	"\x03Gre\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\tR\x05local\x12\x16\n" +
 	"\x06remote\x18\x02 \x01(\tR\x06remote\x12\x16\n" +
@@ -5580,9 +5682,21 @@ const file_models_models_proto_rawDesc = "" +
 	"\x03ttl\x18\x05 \x01(\rR\x03ttl\x12*\n" +
 	"\x11no_pmtu_discovery\x18\x06 \x01(\bR\x0fnoPmtuDiscovery\x12\x1a\n" +
 	"\bchecksum\x18\a \x01(\bR\bchecksum\x12\x1a\n" +
-	"\bexternal\x18\b \x01(\bR\bexternalB\x06\n" +
-	"\x04_key\"\x8c\x01\n" +
+	"\bexternal\x18\b \x01(\bR\bexternal\x12$\n" +
+	"\vencap_limit\x18\t \x01(\rH\x01R\n" +
+	"encapLimit\x88\x01\x01B\x06\n" +
+	"\x04_keyB\x0e\n" +
+	"\f_encap_limit\"\xc2\x01\n" +
 	"\x06Tunnel\x12\x14\n" +
+	"\x05local\x18\x01 \x01(\tR\x05local\x12\x16\n" +
+	"\x06remote\x18\x02 \x01(\tR\x06remote\x12\x16\n" +
+	"\x06parent\x18\x03 \x01(\tR\x06parent\x12\x10\n" +
+	"\x03ttl\x18\x04 \x01(\rR\x03ttl\x12*\n" +
+	"\x11no_pmtu_discovery\x18\x05 \x01(\bR\x0fnoPmtuDiscovery\x12$\n" +
+	"\vencap_limit\x18\x06 \x01(\rH\x00R\n" +
+	"encapLimit\x88\x01\x01B\x0e\n" +
+	"\f_encap_limit\"\x89\x01\n" +
+	"\x03Sit\x12\x14\n" +
 	"\x05local\x18\x01 \x01(\tR\x05local\x12\x16\n" +
 	"\x06remote\x18\x02 \x01(\tR\x06remote\x12\x16\n" +
 	"\x06parent\x18\x03 \x01(\tR\x06parent\x12\x10\n" +
@@ -5853,7 +5967,7 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),         // 0: plumb.v1.NetNS
 	(*Namespace)(nil),     // 1: plumb.v1.Namespace
@@ -5875,49 +5989,50 @@ var file_models_models_proto_goTypes = []any{
 	(*WireGuardPeer)(nil), // 17: plumb.v1.WireGuardPeer
 	(*Gre)(nil),           // 18: plumb.v1.Gre
 	(*Tunnel)(nil),        // 19: plumb.v1.Tunnel
-	(*Geneve)(nil),        // 20: plumb.v1.Geneve
-	(*Ifb)(nil),           // 21: plumb.v1.Ifb
-	(*Vrf)(nil),           // 22: plumb.v1.Vrf
-	(*Loopback)(nil),      // 23: plumb.v1.Loopback
-	(*Existing)(nil),      // 24: plumb.v1.Existing
-	(*Route)(nil),         // 25: plumb.v1.Route
-	(*Encap)(nil),         // 26: plumb.v1.Encap
-	(*NextHop)(nil),       // 27: plumb.v1.NextHop
-	(*Address)(nil),       // 28: plumb.v1.Address
-	(*Nftables)(nil),      // 29: plumb.v1.Nftables
-	(*Chain)(nil),         // 30: plumb.v1.Chain
-	(*NamedSet)(nil),      // 31: plumb.v1.NamedSet
-	(*NamedMap)(nil),      // 32: plumb.v1.NamedMap
-	(*Flowtable)(nil),     // 33: plumb.v1.Flowtable
-	(*Sysctl)(nil),        // 34: plumb.v1.Sysctl
-	(*Neighbor)(nil),      // 35: plumb.v1.Neighbor
-	(*Rule)(nil),          // 36: plumb.v1.Rule
-	(*Nexthop)(nil),       // 37: plumb.v1.Nexthop
-	(*NexthopMember)(nil), // 38: plumb.v1.NexthopMember
-	(*FDB)(nil),           // 39: plumb.v1.FDB
-	(*Qdisc)(nil),         // 40: plumb.v1.Qdisc
-	(*Tbf)(nil),           // 41: plumb.v1.Tbf
-	(*Netem)(nil),         // 42: plumb.v1.Netem
-	(*Mirror)(nil),        // 43: plumb.v1.Mirror
-	(*Forward)(nil),       // 44: plumb.v1.Forward
-	(*Proxy)(nil),         // 45: plumb.v1.Proxy
-	(*ProxyListen)(nil),   // 46: plumb.v1.ProxyListen
-	(*ProxyForward)(nil),  // 47: plumb.v1.ProxyForward
-	(*IPPool)(nil),        // 48: plumb.v1.IPPool
-	(*IPClaim)(nil),       // 49: plumb.v1.IPClaim
-	(*OnLink)(nil),        // 50: plumb.v1.OnLink
-	(*IPLease)(nil),       // 51: plumb.v1.IPLease
-	(*Microservice)(nil),  // 52: plumb.v1.Microservice
-	(*Container)(nil),     // 53: plumb.v1.Container
-	(*HostLink)(nil),      // 54: plumb.v1.HostLink
-	(*NamespaceRef)(nil),  // 55: plumb.v1.NamespaceRef
-	nil,                   // 56: plumb.v1.Interface.FeaturesEntry
-	nil,                   // 57: plumb.v1.Container.LabelsEntry
+	(*Sit)(nil),           // 20: plumb.v1.Sit
+	(*Geneve)(nil),        // 21: plumb.v1.Geneve
+	(*Ifb)(nil),           // 22: plumb.v1.Ifb
+	(*Vrf)(nil),           // 23: plumb.v1.Vrf
+	(*Loopback)(nil),      // 24: plumb.v1.Loopback
+	(*Existing)(nil),      // 25: plumb.v1.Existing
+	(*Route)(nil),         // 26: plumb.v1.Route
+	(*Encap)(nil),         // 27: plumb.v1.Encap
+	(*NextHop)(nil),       // 28: plumb.v1.NextHop
+	(*Address)(nil),       // 29: plumb.v1.Address
+	(*Nftables)(nil),      // 30: plumb.v1.Nftables
+	(*Chain)(nil),         // 31: plumb.v1.Chain
+	(*NamedSet)(nil),      // 32: plumb.v1.NamedSet
+	(*NamedMap)(nil),      // 33: plumb.v1.NamedMap
+	(*Flowtable)(nil),     // 34: plumb.v1.Flowtable
+	(*Sysctl)(nil),        // 35: plumb.v1.Sysctl
+	(*Neighbor)(nil),      // 36: plumb.v1.Neighbor
+	(*Rule)(nil),          // 37: plumb.v1.Rule
+	(*Nexthop)(nil),       // 38: plumb.v1.Nexthop
+	(*NexthopMember)(nil), // 39: plumb.v1.NexthopMember
+	(*FDB)(nil),           // 40: plumb.v1.FDB
+	(*Qdisc)(nil),         // 41: plumb.v1.Qdisc
+	(*Tbf)(nil),           // 42: plumb.v1.Tbf
+	(*Netem)(nil),         // 43: plumb.v1.Netem
+	(*Mirror)(nil),        // 44: plumb.v1.Mirror
+	(*Forward)(nil),       // 45: plumb.v1.Forward
+	(*Proxy)(nil),         // 46: plumb.v1.Proxy
+	(*ProxyListen)(nil),   // 47: plumb.v1.ProxyListen
+	(*ProxyForward)(nil),  // 48: plumb.v1.ProxyForward
+	(*IPPool)(nil),        // 49: plumb.v1.IPPool
+	(*IPClaim)(nil),       // 50: plumb.v1.IPClaim
+	(*OnLink)(nil),        // 51: plumb.v1.OnLink
+	(*IPLease)(nil),       // 52: plumb.v1.IPLease
+	(*Microservice)(nil),  // 53: plumb.v1.Microservice
+	(*Container)(nil),     // 54: plumb.v1.Container
+	(*HostLink)(nil),      // 55: plumb.v1.HostLink
+	(*NamespaceRef)(nil),  // 56: plumb.v1.NamespaceRef
+	nil,                   // 57: plumb.v1.Interface.FeaturesEntry
+	nil,                   // 58: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
 	6,  // 1: plumb.v1.Interface.bridge_port:type_name -> plumb.v1.BridgePort
-	56, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
+	57, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
 	3,  // 3: plumb.v1.Interface.rings:type_name -> plumb.v1.Rings
 	4,  // 4: plumb.v1.Interface.veth:type_name -> plumb.v1.Veth
 	5,  // 5: plumb.v1.Interface.bridge:type_name -> plumb.v1.Bridge
@@ -5928,41 +6043,41 @@ var file_models_models_proto_depIdxs = []int32{
 	12, // 10: plumb.v1.Interface.dummy:type_name -> plumb.v1.Dummy
 	13, // 11: plumb.v1.Interface.tap:type_name -> plumb.v1.Tap
 	14, // 12: plumb.v1.Interface.tun:type_name -> plumb.v1.Tun
-	22, // 13: plumb.v1.Interface.vrf:type_name -> plumb.v1.Vrf
-	23, // 14: plumb.v1.Interface.loopback:type_name -> plumb.v1.Loopback
-	24, // 15: plumb.v1.Interface.existing:type_name -> plumb.v1.Existing
+	23, // 13: plumb.v1.Interface.vrf:type_name -> plumb.v1.Vrf
+	24, // 14: plumb.v1.Interface.loopback:type_name -> plumb.v1.Loopback
+	25, // 15: plumb.v1.Interface.existing:type_name -> plumb.v1.Existing
 	15, // 16: plumb.v1.Interface.bond:type_name -> plumb.v1.Bond
 	16, // 17: plumb.v1.Interface.wireguard:type_name -> plumb.v1.WireGuard
 	18, // 18: plumb.v1.Interface.gre:type_name -> plumb.v1.Gre
 	18, // 19: plumb.v1.Interface.gretap:type_name -> plumb.v1.Gre
 	19, // 20: plumb.v1.Interface.ipip:type_name -> plumb.v1.Tunnel
-	19, // 21: plumb.v1.Interface.sit:type_name -> plumb.v1.Tunnel
-	20, // 22: plumb.v1.Interface.geneve:type_name -> plumb.v1.Geneve
-	21, // 23: plumb.v1.Interface.ifb:type_name -> plumb.v1.Ifb
+	20, // 21: plumb.v1.Interface.sit:type_name -> plumb.v1.Sit
+	21, // 22: plumb.v1.Interface.geneve:type_name -> plumb.v1.Geneve
+	22, // 23: plumb.v1.Interface.ifb:type_name -> plumb.v1.Ifb
 	7,  // 24: plumb.v1.Bridge.vlans:type_name -> plumb.v1.BridgeVlan
 	7,  // 25: plumb.v1.BridgePort.vlans:type_name -> plumb.v1.BridgeVlan
 	17, // 26: plumb.v1.WireGuard.peers:type_name -> plumb.v1.WireGuardPeer
-	27, // 27: plumb.v1.Route.nexthops:type_name -> plumb.v1.NextHop
+	28, // 27: plumb.v1.Route.nexthops:type_name -> plumb.v1.NextHop
 	1,  // 28: plumb.v1.Route.namespace:type_name -> plumb.v1.Namespace
-	26, // 29: plumb.v1.Route.encap:type_name -> plumb.v1.Encap
-	26, // 30: plumb.v1.NextHop.encap:type_name -> plumb.v1.Encap
+	27, // 29: plumb.v1.Route.encap:type_name -> plumb.v1.Encap
+	27, // 30: plumb.v1.NextHop.encap:type_name -> plumb.v1.Encap
 	1,  // 31: plumb.v1.Nftables.namespace:type_name -> plumb.v1.Namespace
-	30, // 32: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
-	31, // 33: plumb.v1.Nftables.sets:type_name -> plumb.v1.NamedSet
-	32, // 34: plumb.v1.Nftables.maps:type_name -> plumb.v1.NamedMap
-	33, // 35: plumb.v1.Nftables.flowtables:type_name -> plumb.v1.Flowtable
+	31, // 32: plumb.v1.Nftables.chains:type_name -> plumb.v1.Chain
+	32, // 33: plumb.v1.Nftables.sets:type_name -> plumb.v1.NamedSet
+	33, // 34: plumb.v1.Nftables.maps:type_name -> plumb.v1.NamedMap
+	34, // 35: plumb.v1.Nftables.flowtables:type_name -> plumb.v1.Flowtable
 	1,  // 36: plumb.v1.Sysctl.namespace:type_name -> plumb.v1.Namespace
 	1,  // 37: plumb.v1.Rule.namespace:type_name -> plumb.v1.Namespace
 	1,  // 38: plumb.v1.Nexthop.namespace:type_name -> plumb.v1.Namespace
-	38, // 39: plumb.v1.Nexthop.group:type_name -> plumb.v1.NexthopMember
-	26, // 40: plumb.v1.Nexthop.encap:type_name -> plumb.v1.Encap
-	41, // 41: plumb.v1.Qdisc.tbf:type_name -> plumb.v1.Tbf
-	42, // 42: plumb.v1.Qdisc.netem:type_name -> plumb.v1.Netem
-	46, // 43: plumb.v1.Proxy.listen:type_name -> plumb.v1.ProxyListen
-	47, // 44: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
+	39, // 39: plumb.v1.Nexthop.group:type_name -> plumb.v1.NexthopMember
+	27, // 40: plumb.v1.Nexthop.encap:type_name -> plumb.v1.Encap
+	42, // 41: plumb.v1.Qdisc.tbf:type_name -> plumb.v1.Tbf
+	43, // 42: plumb.v1.Qdisc.netem:type_name -> plumb.v1.Netem
+	47, // 43: plumb.v1.Proxy.listen:type_name -> plumb.v1.ProxyListen
+	48, // 44: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
 	1,  // 45: plumb.v1.ProxyListen.namespace:type_name -> plumb.v1.Namespace
 	1,  // 46: plumb.v1.ProxyForward.namespace:type_name -> plumb.v1.Namespace
-	57, // 47: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	58, // 47: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
 	48, // [48:48] is the sub-list for method output_type
 	48, // [48:48] is the sub-list for method input_type
 	48, // [48:48] is the sub-list for extension type_name
@@ -6010,7 +6125,8 @@ func file_models_models_proto_init() {
 	file_models_models_proto_msgTypes[13].OneofWrappers = []any{}
 	file_models_models_proto_msgTypes[14].OneofWrappers = []any{}
 	file_models_models_proto_msgTypes[18].OneofWrappers = []any{}
-	file_models_models_proto_msgTypes[40].OneofWrappers = []any{
+	file_models_models_proto_msgTypes[19].OneofWrappers = []any{}
+	file_models_models_proto_msgTypes[41].OneofWrappers = []any{
 		(*Qdisc_Tbf)(nil),
 		(*Qdisc_Netem)(nil),
 	}
@@ -6020,7 +6136,7 @@ func file_models_models_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   58,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -54,13 +54,24 @@ func TunnelTTL(x Ends) uint32 {
 	return x.GetTtl()
 }
 
+// EncapLimit is encap_limit of a tunnel, nil if it is unset or the tunnel has none.
+func EncapLimit(x Ends) *uint32 {
+	switch t := x.(type) {
+	case *Gre:
+		return t.EncapLimit
+	case *Tunnel:
+		return t.EncapLimit
+	}
+	return nil
+}
+
 // checkTunnel checks a tunnel of IP.
 func (x *Interface) checkTunnel(name string, f *findings) {
 	t, typ := x.Tunnel(), x.LinkType()
 	if g, ok := t.(*Gre); ok && g.GetExternal() {
 		refuseExternal(f, typ, map[string]bool{"local": g.GetLocal() != "" && g.GetLocal() != "::", "remote": g.GetRemote() != "",
 			"parent": g.GetParent() != "", "key": g.Key != nil, "ttl": g.GetTtl() != 0,
-			"no_pmtu_discovery": g.GetNoPmtuDiscovery(), "checksum": g.GetChecksum()})
+			"no_pmtu_discovery": g.GetNoPmtuDiscovery(), "checksum": g.GetChecksum(), "encap_limit": g.EncapLimit != nil})
 		return
 	}
 	checkEnds(t, typ, f)
@@ -80,6 +91,9 @@ func (x *Interface) checkTunnel(name string, f *findings) {
 		if TunnelIs6(t) {
 			f.add(typ+".no_pmtu_discovery", "is for IPv4; nobody on the way breaks up packets of IPv6")
 		}
+	}
+	if EncapLimit(t) != nil && !TunnelIs6(t) {
+		f.add(typ+".encap_limit", "is for IPv6; leave it out")
 	}
 }
 

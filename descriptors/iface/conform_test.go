@@ -57,7 +57,7 @@ func TestConformOfDebian(t *testing.T) {
 		"tunnels": {
 			{"g", `{"gre":{"local":"192.0.2.1","remote":"192.0.2.2"}}`, `{"gre":{"local":"192.0.2.1","remote":"192.0.2.2","key":7,"checksum":true,"ttl":9}}`, `{"gre":{"local":"fd00::1","remote":"fd00::2","key":7}}`, `{"gre":{"external":true}}`},
 			{"gt", `{"gretap":{"local":"192.0.2.1","remote":"192.0.2.2"}}`, `{"gretap":{"local":"192.0.2.1","remote":"192.0.2.3"},"mac_address":"02:00:00:00:00:07"}`, `{"gretap":{"local":"fd00::1","remote":"fd00::2"}}`},
-			{"i", `{"ipip":{"local":"192.0.2.1","remote":"192.0.2.2"}}`, `{"ipip":{"local":"192.0.2.1","remote":"192.0.2.3","no_pmtu_discovery":true}}`, `{"ipip":{"local":"fd00::1","remote":"fd00::2"}}`},
+			{"i", `{"ipip":{"local":"192.0.2.1","remote":"192.0.2.2"}}`, `{"ipip":{"local":"192.0.2.1","remote":"192.0.2.3","no_pmtu_discovery":true}}`, `{"ipip":{"local":"fd00::1","remote":"fd00::2"}}`, `{"ipip":{"local":"fd00::1","remote":"fd00::2","encap_limit":4}}`},
 			{"s", `{"sit":{"local":"192.0.2.1","remote":"192.0.2.2"}}`, `{"sit":{"local":"192.0.2.1"}}`},
 			{"ge", `{"geneve":{"vni":7,"remote":"192.0.2.1"}}`, `{"geneve":{"vni":7,"remote":"192.0.2.2","ttl":9}}`, `{"geneve":{"vni":7,"remote":"fd00::1"}}`, `{"geneve":{"external":true,"port":6082}}`},
 		},

@@ -42,7 +42,7 @@ func tunnelSpec(w *wish) *kernel.TunnelSpec {
 		TTL: uint8(models.TunnelTTL(t)), PMTUDiscovery: !t.GetNoPmtuDiscovery(),
 	}
 	if models.TunnelIs6(t) {
-		s.Kind, s.PMTUDiscovery = kernelTypes[s.Kind], false
+		s.Kind, s.PMTUDiscovery, s.EncapLimit = kernelTypes[s.Kind], false, models.EncapLimit(t)
 	}
 	if g, ok := t.(*models.Gre); ok {
 		s.Key, s.Checksum, s.External = g.Key, g.GetChecksum(), g.GetExternal()
@@ -67,6 +67,7 @@ func (tunnel) differs(actual, desired *models.Interface) (d kind.Differences) {
 	d.May(was.GetParent() != is.GetParent(), name+".parent", was.GetParent(), is.GetParent())
 	d.May(models.TunnelTTL(was) != models.TunnelTTL(is), name+".ttl", models.TunnelTTL(was), models.TunnelTTL(is))
 	d.May(was.GetNoPmtuDiscovery() != is.GetNoPmtuDiscovery(), name+".no_pmtu_discovery", was.GetNoPmtuDiscovery(), is.GetNoPmtuDiscovery())
+	mayOptional(&d, name+".encap_limit", models.EncapLimit(was), models.EncapLimit(is))
 	if a, ok := was.(*models.Gre); ok {
 		b := is.(*models.Gre)
 		d.Must(a.GetExternal() != b.GetExternal(), name+".external", a.GetExternal(), b.GetExternal())
@@ -105,8 +106,8 @@ func (d *iface) readTunnel(l kernel.Link, v *models.Interface) {
 			local = netip.IPv6Unspecified().String() // still to be told from one of IPv4
 		}
 	}
-	gre := &models.Gre{Local: local, Remote: remote, Parent: parent, Key: s.Key, Ttl: uint32(s.TTL), NoPmtuDiscovery: noPMTU, Checksum: s.Checksum}
-	ip := &models.Tunnel{Local: local, Remote: remote, Parent: parent, Ttl: uint32(s.TTL), NoPmtuDiscovery: noPMTU}
+	gre := &models.Gre{Local: local, Remote: remote, Parent: parent, Key: s.Key, Ttl: uint32(s.TTL), NoPmtuDiscovery: noPMTU, Checksum: s.Checksum, EncapLimit: s.EncapLimit}
+	ip := &models.Tunnel{Local: local, Remote: remote, Parent: parent, Ttl: uint32(s.TTL), NoPmtuDiscovery: noPMTU, EncapLimit: s.EncapLimit}
 	if s.External { // what else it says means nothing to packets
 		gre = &models.Gre{Local: local, External: true}
 	}
@@ -118,7 +119,7 @@ func (d *iface) readTunnel(l kernel.Link, v *models.Interface) {
 	case "ipip", "ip6tnl":
 		v.Link = &models.Interface_Ipip{Ipip: ip}
 	case "sit":
-		v.Link = &models.Interface_Sit{Sit: ip}
+		v.Link = &models.Interface_Sit{Sit: &models.Sit{Local: local, Remote: remote, Parent: parent, Ttl: uint32(s.TTL), NoPmtuDiscovery: noPMTU}}
 	}
 }
 

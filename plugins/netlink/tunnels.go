@@ -22,15 +22,16 @@ const (
 // tunnelAttributes are the numbers of what all tunnels have.
 type tunnelAttributes struct {
 	link, local, remote, ttl, pmtu, flags6, collect int
+	limit                                           int // of IPv6
 	// These are 0 of what is made here.
 	tos, flow, encap, mark int
 }
 
 var (
 	greAttributes = tunnelAttributes{link: 1, local: 6, remote: 7, ttl: 8, pmtu: grePMTU, flags6: gre6Flags, collect: greCollect,
-		tos: 9, flow: 12, encap: 14, mark: 20}
+		limit: 11, tos: 9, flow: 12, encap: 14, mark: 20}
 	iptunAttributes = tunnelAttributes{link: 1, local: 2, remote: 3, ttl: 4, pmtu: iptunPMTU, flags6: iptun6Flags, collect: iptunCollect,
-		tos: 5, flow: 7, encap: 15, mark: 20}
+		limit: 6, tos: 5, flow: 7, encap: 15, mark: 20}
 )
 
 // Flags of gre, in the order of the network.
@@ -86,10 +87,14 @@ func addTunnel(m *message, s *kernel.TunnelSpec) error {
 	}
 	m.u32(a.link, uint32(s.Parent))
 	m.u8(a.ttl, s.TTL)
-	if ipv6 {
-		m.u32(a.flags6, noEncapLimit)
-	} else {
+	switch {
+	case !ipv6:
 		m.u8(a.pmtu, uint8(number(s.PMTUDiscovery)))
+	case s.EncapLimit == nil:
+		m.u32(a.flags6, noEncapLimit)
+	default:
+		m.u32(a.flags6, 0)
+		m.u8(a.limit, uint8(*s.EncapLimit))
 	}
 	if a != greAttributes {
 		return nil
@@ -117,6 +122,7 @@ func parseTunnel(kind string, data []byte) *kernel.TunnelSpec {
 		return nil
 	}
 	s := &kernel.TunnelSpec{Kind: kind}
+	limited, limit := false, uint32(0)
 	var in, out struct {
 		flags uint16
 		key   uint32
@@ -147,7 +153,10 @@ func parseTunnel(kind string, data []byte) *kernel.TunnelSpec {
 		case typ == a.flow && slices.Contains(ipv6Kinds, kind):
 			s.Else = s.Else || !zero(v)
 		case typ == a.flags6 && slices.Contains(ipv6Kinds, kind):
-			s.Else = s.Else || asU32(v)&flags6Asked != noEncapLimit
+			limited = asU32(v)&noEncapLimit == 0
+			s.Else = s.Else || asU32(v)&flags6Asked&^noEncapLimit != 0
+		case typ == a.limit && slices.Contains(ipv6Kinds, kind):
+			limit = uint32(asU8(v))
 		case a == iptunAttributes && typ == iptunProtocol:
 			s.Else = s.Else || asU8(v) != 0 && asU8(v) != carried[kind]
 		case typ == a.pmtu && !slices.Contains(ipv6Kinds, kind):
@@ -162,6 +171,9 @@ func parseTunnel(kind string, data []byte) *kernel.TunnelSpec {
 		case typ == greOutKey:
 			out.key = asBE32(v)
 		}
+	}
+	if limited {
+		s.EncapLimit = &limit
 	}
 	if in.flags&greKey != 0 {
 		s.Key = &in.key

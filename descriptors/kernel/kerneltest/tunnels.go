@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -73,7 +74,10 @@ func (k *Kernel) addFallback(n *namespace, kind string) {
 			l.MAC = noMAC
 		}
 		if kind != "erspan" {
-			l.Tunnel = &kernel.TunnelSpec{Kind: kind, Else: slices.Contains(ipv6Kinds, kind)}
+			l.Tunnel = &kernel.TunnelSpec{Kind: kind, Else: kind == "ip6tnl"}
+			if slices.Contains(ipv6Kinds, kind) {
+				l.Tunnel.EncapLimit = new(uint32)
+			}
 		}
 		k.insert(l)
 		k.tellLink(l, false)
@@ -117,6 +121,8 @@ func checkTunnel(s *kernel.TunnelSpec) error {
 	}
 	if ipv6 {
 		s.PMTUDiscovery = false
+	} else {
+		s.EncapLimit = nil
 	}
 	if !gre {
 		s.Key, s.Checksum, s.External = nil, false, false
@@ -146,6 +152,9 @@ func overhead(s *kernel.TunnelSpec) int {
 	n := 20
 	if slices.Contains(ipv6Kinds, s.Kind) {
 		n = 40
+	}
+	if s.EncapLimit != nil {
+		n += 8
 	}
 	if slices.Contains(greKinds, s.Kind) {
 		n += 4
@@ -296,8 +305,13 @@ func (c *request) tunnel(t *kernel.TunnelSpec, w string) bool {
 		t.PMTUDiscovery = true
 	case w == "nopmtudisc":
 		t.PMTUDiscovery = false
-	case w == "encaplimit": // of IPv6, without which Plumb makes all
-		return c.next() == "none"
+	case w == "encaplimit" && slices.Contains(ipv6Kinds, t.Kind):
+		t.EncapLimit = nil
+		if limit := c.next(); limit != "none" {
+			n, err := strconv.ParseUint(limit, 0, 8)
+			t.EncapLimit = new(uint32(n))
+			return err == nil
+		}
 	case w == "key" && gre:
 		t.Key = new(uint32(c.number()))
 	case w == "nokey" && gre:
@@ -328,7 +342,11 @@ func (t *text) tunnelText(l kernel.Link) (words []string) {
 		words = append(words, "csum")
 	}
 	if slices.Contains(ipv6Kinds, s.Kind) {
-		return append(words, fmt.Sprintf("hoplimit %d", s.TTL), "encaplimit none")
+		limit := "none"
+		if s.EncapLimit != nil {
+			limit = fmt.Sprint(*s.EncapLimit)
+		}
+		return append(words, fmt.Sprintf("hoplimit %d", s.TTL), "encaplimit "+limit)
 	}
 	words = append(words, option("ttl", s.TTL))
 	if !s.PMTUDiscovery {
