@@ -13,7 +13,7 @@ func Invalid(field, format string, args ...any) *InvalidError {
 }
 
 // Retry asks for another try after d. It is nil if err is, and so are
-// Terminal, Conflict, Blocked, NotFound, Lapsed and Unsupported.
+// Terminal, Conflict, Blocked, NotFound, Lapsed, Incomplete and Unsupported.
 func Retry(err error, d time.Duration) error { return kv.Class(OpError{Err: err, After: d}) }
 
 // Terminal says that trying again is pointless until the value or the actual state changes.
@@ -41,6 +41,11 @@ func NotFound(err error) error { return kv.Class(OpError{Err: err, Gone: true}) 
 func Lapsed(err error) error {
 	return kv.Lapsed(err)
 }
+
+// Incomplete says that a creation or an update did all that the value asks for but what the error
+// names. The key has failed, and is retried as the error says, Terminal for one. Values that the
+// value derives, and others that need it, do not wait for that.
+func Incomplete(err error) error { return kv.Incomplete(err) }
 
 // Unsupported says that this host cannot do it (a kernel without the link type).
 func Unsupported(err error) error { return kv.Class(OpError{Err: err, Terminal: true}) }

@@ -119,6 +119,24 @@ func IsLapsed(err error) bool {
 	return errors.As(err, &l) && l.Lapsed()
 }
 
+// Incomplete says that an operation did all but what the error names; nil if err is.
+func Incomplete(err error) error {
+	if err == nil {
+		return nil
+	}
+	return incomplete{err}
+}
+
+type incomplete struct{ error }
+
+func (i incomplete) Unwrap() error { return i.error }
+
+// IsIncomplete reports whether an error says that all is done but what it names.
+func IsIncomplete(err error) bool {
+	var i incomplete
+	return errors.As(err, &i)
+}
+
 // Sayable is the error, or another in place of one that panics when it is asked
 // what it says.
 func Sayable(err error) (out error) {

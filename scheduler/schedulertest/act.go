@@ -110,7 +110,7 @@ func (w *World) create(r *registration, k scheduler.Key, t Thing) (int, error) {
 	if err := w.slow(r, &f); err != nil {
 		return 0, err
 	}
-	if f == FailHalf {
+	if f.halves() {
 		t = half(t)
 	}
 	meta, err := w.set("+ ", r, f, k, t)
@@ -156,7 +156,7 @@ func (w *World) update(r *registration, k scheduler.Key, _, to Thing) (int, erro
 	if compare(k, old.Thing, to).Change == scheduler.InPlaceAlone && !unseen {
 		w.checkFree("update", k)
 	}
-	if f == FailHalf {
+	if f.halves() {
 		to = half(old.Thing)
 	}
 	return w.set("~ ", r, f, k, to)
@@ -227,7 +227,7 @@ func (w *World) delete(r *registration, k scheduler.Key) error {
 	}
 	w.checkFree("delete", k)
 	w.checkBound(k, w.objects[k].Thing)
-	if o, ok := w.objects[k]; ok && f == FailHalf {
+	if o, ok := w.objects[k]; ok && f.halves() {
 		_, err := w.set("~ ", r, f, k, half(o.Thing))
 		return err
 	}

@@ -42,8 +42,9 @@ const (
 	maxEvent
 
 	// Of operations, and only where they are ordered.
-	FailBlocked // nothing is done, it waits for the key o/gate
-	FailGone    // nothing is done, the object is said not to be there
+	FailBlocked    // nothing is done, it waits for the key o/gate
+	FailGone       // nothing is done, the object is said not to be there
+	FailIncomplete // as FailHalf, and the error says that all else is done; trying again is pointless
 	maxFault
 )
 
@@ -55,7 +56,7 @@ const (
 var faultNames = [maxFault]string{None: "none", Fail: "fail", Panic: "panic", Hang: "hang", Crash: "crash",
 	FailAfter: "fail-after", FailHalf: "fail-half", FailForever: "fail-forever", FailLater: "fail-later", FailInvalid: "invalid", FailConflict: "conflict", Slow: "slow",
 	Lost: "lost", Late: "late", Doubled: "doubled",
-	FailBlocked: "blocked", FailGone: "gone"}
+	FailBlocked: "blocked", FailGone: "gone", FailIncomplete: "incomplete"}
 
 func (f Fault) String() string { return faultNames[f] }
 
@@ -108,14 +109,19 @@ func (f Fault) err() error {
 		return scheduler.Blocked("o/gate", ErrFault)
 	case FailGone:
 		return scheduler.NotFound(ErrFault)
+	case FailIncomplete:
+		return scheduler.Incomplete(scheduler.Terminal(ErrFault))
 	}
 	return nil
 }
 
 // undone reports whether the operation does nothing.
 func (f Fault) undone() bool {
-	return f != None && f != FailAfter && f != FailHalf && f != Hang && f != Crash && f != Slow
+	return f != None && f != FailAfter && !f.halves() && f != Hang && f != Crash && f != Slow
 }
+
+// halves reports whether the operation does half of what it should.
+func (f Fault) halves() bool { return f == FailHalf || f == FailIncomplete }
 
 // half is a thing of which an operation that failed has done half.
 func half(t Thing) Thing {

@@ -321,11 +321,16 @@ func (e *editor) noteSame(n *graph.Node) {
 	}
 }
 
-// reached marks a node whose actual value is what is wanted: what it derives may follow.
+// reached marks a node whose actual value is what is wanted.
 func (e *editor) reached(n *graph.Node) {
 	e.SetFlag(n, assess.FlagSame, true)
 	e.believeSecrets(n)
 	e.G.EndChange(n)
+	e.tried(n)
+}
+
+// tried marks a node of which what is desired is in place, or was: what it derives may follow.
+func (e *editor) tried(n *graph.Node) {
 	if !assess.Has(n, assess.FlagUntried) {
 		return
 	}

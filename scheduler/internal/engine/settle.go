@@ -136,6 +136,9 @@ func (e *observer) failed(n *graph.Node, o *kind.Op) {
 	if o.What == kv.OpUpdate && !e.G.Changing(n) && n.Goal() != nil {
 		e.G.AnnounceChange(n, o.From)
 	}
+	if n.Gen == o.Gen && o.What != kv.OpDelete && kv.IsIncomplete(o.Err) {
+		e.tried(n)
+	}
 	e.G.BecomeIdle(n)
 	e.applied(n, o.Kind, nil)
 	e.SetFlag(n, assess.FlagSame, false)
