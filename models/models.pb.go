@@ -260,6 +260,7 @@ type Interface struct {
 	AlternativeNames []string `protobuf:"bytes,11,rep,name=alternative_names,json=alternativeNames,proto3" json:"alternative_names,omitempty"`
 	// Offloads to be on or off, by the kernel's names, such as rx-gro or tx-tcp-segmentation,
 	// and not those that ethtool has for groups of them. What is not named is left to others.
+	// One that the device refuses fails the interface, but its addresses do not wait for it.
 	Features map[string]bool `protobuf:"bytes,12,rep,name=features,proto3" json:"features,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Rings of the device.
 	Rings *Rings `protobuf:"bytes,13,opt,name=rings,proto3" json:"rings,omitempty"`

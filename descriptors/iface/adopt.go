@@ -1,6 +1,7 @@
 package iface
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -163,7 +164,8 @@ func (d *iface) prepareAdoption(ctx context.Context, w *wish) (job owned.Job[ker
 			back()
 			return kernel.LinkRef{}, err
 		}
-		return d.adopt(a)
+		ref, err := d.adopt(a)
+		return ref, cmp.Or(err, w.incomplete)
 	}}, nil
 }
 
@@ -227,15 +229,13 @@ func (d *iface) adopt(a *adoption) (kernel.LinkRef, error) {
 		err = d.addAltNames(a.w.value, a.link)
 	}
 	if err == nil {
-		err = d.setOffloads(a.w.value, a.link)
-	}
-	if err == nil {
 		err = d.setAccepts(a.link, a.want.Accepts)
 	}
 	if err != nil {
 		d.settle(ref, nil)
 		return ref, explain(a.w, "change", err)
 	}
+	d.setOffloads(a.w, a.link)
 	if err := d.Owner.Hit("interface/adopted"); err != nil {
 		return ref, err
 	}
@@ -267,7 +267,7 @@ func (d *iface) readopt(w *wish, l kernel.Link) (kernel.LinkRef, error) {
 	if err != nil {
 		return ref, err
 	}
-	return ref, d.Owner.Record(a.entryWith(kept))
+	return ref, cmp.Or(d.Owner.Record(a.entryWith(kept)), w.incomplete)
 }
 
 // split parts the remembered settings into those no longer asked for and the rest.

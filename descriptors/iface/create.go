@@ -55,7 +55,7 @@ func (d *iface) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRe
 	b.wishes = append(b.wishes, w)
 	return owned.Job[kernel.LinkRef]{Entries: entries, Make: func() (kernel.LinkRef, error) {
 		d.makeAll(ctx, b)
-		return w.link.Ref(), w.err
+		return w.link.Ref(), cmp.Or(w.err, w.incomplete)
 	}}, nil
 }
 
@@ -305,9 +305,7 @@ func (d *iface) complete(w *wish, l kernel.Link) error {
 	if err := d.addAltNames(w.value, l); err != nil {
 		return explain(w, "give its names to", err)
 	}
-	if err := d.setOffloads(w.value, l); err != nil {
-		return explain(w, "set the offloads of", err)
-	}
+	d.setOffloads(w, l)
 	return nil
 }
 
@@ -374,5 +372,5 @@ func (d *iface) updateLink(ctx context.Context, k scheduler.Key, from, to *model
 		return ref, err
 	}
 	d.settle(ref, to)
-	return ref, nil
+	return ref, w.incomplete
 }

@@ -76,16 +76,25 @@ func (d *iface) readOffloads(l kernel.Link, v *models.Interface, features map[st
 }
 
 // setOffloads gives a link what of its features and rings is not as asked, and reads it
-// back: a device may take less than it is told.
-func (d *iface) setOffloads(v *models.Interface, l kernel.Link) error {
-	if err := d.setFeatures(v, l); err != nil {
-		return err
+// back: a device may take less than it is told. What it does not take makes it incomplete;
+// nothing waits for that.
+func (d *iface) setOffloads(w *wish, l kernel.Link) {
+	var refused refusals
+	err := errors.Join(d.setFeatures(w.value.GetFeatures(), l, &refused), d.setRings(w.value.GetRings(), l, &refused))
+	if err == nil && len(refused) > 0 {
+		err = scheduler.Terminal(errors.New(strings.Join(refused, "; ")))
 	}
-	return d.setRings(v.GetRings(), l)
+	if err != nil {
+		w.incomplete = scheduler.Incomplete(explain(w, "set the offloads of", err))
+	}
 }
 
-func (d *iface) setFeatures(v *models.Interface, l kernel.Link) error {
-	want := v.GetFeatures()
+// refusals are what a device refuses for good, and what to do about it.
+type refusals []string
+
+func (r *refusals) add(format string, args ...any) { *r = append(*r, fmt.Sprintf(format, args...)) }
+
+func (d *iface) setFeatures(want map[string]bool, l kernel.Link, refused *refusals) error {
 	if len(want) == 0 {
 		return nil
 	}
@@ -94,18 +103,21 @@ func (d *iface) setFeatures(v *models.Interface, l kernel.Link) error {
 		return err
 	}
 	change := map[string]bool{}
+	var fixed []string
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		f, known := all[name]
 		switch {
 		case !known:
-			return unknownFeature(name, all)
+			refused.add("features.%s: this kernel knows no such feature%s", name, instead(name, all))
 		case f.On == want[name]:
 		case f.Fixed:
-			return scheduler.Terminal(fmt.Errorf("features.%s: a %s has it fixed %s; leave it out%s",
-				name, v.LinkType(), onOff(named{name: f.On}, name), changeable(all)))
+			fixed = append(fixed, "features."+name+" "+onOff(named{name: f.On}, name))
 		default:
 			change[name] = want[name]
 		}
+	}
+	if len(fixed) > 0 {
+		refused.add("the device has fixed %s; leave it out%s", strings.Join(fixed, ", "), changeable(all))
 	}
 	if len(change) == 0 {
 		return nil
@@ -116,25 +128,25 @@ func (d *iface) setFeatures(v *models.Interface, l kernel.Link) error {
 	if all, err = d.Kernel.Features(l.NS, l.Index); err != nil {
 		return err
 	}
-	var refused []string
+	var left []string
 	for _, name := range slices.Sorted(maps.Keys(change)) {
 		if all[name].On != change[name] {
-			refused = append(refused, name+" "+onOff(change, name))
+			left = append(left, name+" "+onOff(change, name))
 		}
 	}
-	if len(refused) > 0 {
-		return scheduler.Terminal(fmt.Errorf("features: the device did not take %s; another feature or the link below may forbid it, see ethtool -k %s",
-			strings.Join(refused, ", "), l.Name))
+	if len(left) > 0 {
+		refused.add("features: the device did not take %s; another feature or the link below may forbid it, see ethtool -k %s",
+			strings.Join(left, ", "), l.Name)
 	}
 	return nil
 }
 
-func unknownFeature(name string, all map[string]kernel.Feature) error {
-	known := changeable(all)
+// instead names what may be meant by the name of a feature that there is not.
+func instead(name string, all map[string]kernel.Feature) string {
 	if near := models.Nearest(name, slices.Sorted(maps.Keys(all))); near != "" {
-		known = "; did you mean " + near + "?"
+		return "; did you mean " + near + "?"
 	}
-	return scheduler.Terminal(fmt.Errorf("features.%s: this kernel knows no such feature%s", name, known))
+	return changeable(all)
 }
 
 // changeable names what there is to choose from.
@@ -151,24 +163,20 @@ func changeable(all map[string]kernel.Feature) string {
 	return "; those of the link that can be changed are " + strings.Join(names, ", ")
 }
 
-func (d *iface) setRings(want *models.Rings, l kernel.Link) error {
+func (d *iface) setRings(want *models.Rings, l kernel.Link, refused *refusals) error {
 	if want.GetRx() == 0 && want.GetTx() == 0 {
 		return nil
 	}
 	now, err := d.Kernel.Rings(l.NS, l.Index)
 	if errors.Is(err, kernel.ErrUnsupported) {
-		return scheduler.Terminal(errors.New("rings: the device has none that can be changed, or the kernel cannot tell; leave them out"))
+		refused.add("rings: the device has none that can be changed, or the kernel cannot tell; leave them out")
+		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if want.GetRx() > now.MaxRX {
-		return scheduler.Terminal(fmt.Errorf("rings.rx: the device takes at most %d, not %d", now.MaxRX, want.GetRx()))
-	}
-	if want.GetTx() > now.MaxTX {
-		return scheduler.Terminal(fmt.Errorf("rings.tx: the device takes at most %d, not %d", now.MaxTX, want.GetTx()))
-	}
-	rx, tx := orStays(want.GetRx(), now.RX), orStays(want.GetTx(), now.TX)
+	rx := takes("rx", want.GetRx(), now.RX, now.MaxRX, refused)
+	tx := takes("tx", want.GetTx(), now.TX, now.MaxTX, refused)
 	if rx == 0 && tx == 0 {
 		return nil
 	}
@@ -179,14 +187,18 @@ func (d *iface) setRings(want *models.Rings, l kernel.Link) error {
 		return err
 	}
 	if rx != 0 && now.RX != rx || tx != 0 && now.TX != tx {
-		return scheduler.Terminal(fmt.Errorf("rings: the device made rx %d, tx %d of what was asked; write what it can", now.RX, now.TX))
+		refused.add("rings: the device made rx %d, tx %d of what was asked; write what it can", now.RX, now.TX)
 	}
 	return nil
 }
 
-// orStays is what is to be set of a ring: 0 if nothing.
-func orStays(want, now uint32) uint32 {
-	if want == now {
+// takes is what is to be set of a ring: 0 if nothing, or more than the device takes.
+func takes(ring string, want, now, most uint32, refused *refusals) uint32 {
+	switch {
+	case want > most:
+		refused.add("rings.%s: the device takes at most %d, not %d", ring, most, want)
+		return 0
+	case want == now:
 		return 0
 	}
 	return want

@@ -32,7 +32,7 @@ func TestOffloadsThatAreNotThere(t *testing.T) {
 	for _, c := range []struct{ offloads, says string }{
 		{`"features":{"rx-groo":true}`, "features.rx-groo: this kernel knows no such feature; did you mean rx-gro?"},
 		{`"features":{"quantum-entanglement":true}`, "knows no such feature; those of the link that can be changed are "},
-		{`"features":{"rx-lro":true}`, "features.rx-lro: "},
+		{`"features":{"rx-lro":true}`, "the device has fixed features.rx-lro off"},
 		{`"rings":{"rx":256}`, "rings: the device has none that can be changed, or the kernel cannot tell; leave them out"},
 	} {
 		_, err := b.try("tap0", `{"existing":{},`+c.offloads+`}`)
@@ -41,7 +41,7 @@ func TestOffloadsThatAreNotThere(t *testing.T) {
 		refused(t, err, c.says)
 	}
 	_, err := b.try("ours", `{"tap":{},"features":{"rx-lro":true}}`)
-	refused(t, err, "a tap has it fixed off; leave it out; those of the link that can be changed are ", "tx-scatter-gather")
+	refused(t, err, "the device has fixed features.rx-lro off; leave it out; those of the link that can be changed are ", "tx-scatter-gather")
 	// Nobody gives a tap checksums but the program that holds it.
 	_, err = b.try("ours", `{"tap":{},"features":{"tx-checksum-ip-generic":true}}`)
 	refused(t, err, "the device did not take tx-checksum-ip-generic on; another feature or the link below may forbid it, see ethtool -k ours")

@@ -46,6 +46,8 @@ type wish struct {
 	link kernel.Link
 	far  *kernel.Link
 	err  error
+	// incomplete says what is lacking of the link, which is as wished otherwise; nil: nothing.
+	incomplete error
 	// unread: link is the far end of a new cable, as it was made.
 	unread bool
 }
