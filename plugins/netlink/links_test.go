@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/plugins/netlink"
@@ -336,6 +337,23 @@ func TestHalfMadeLinksAreRemoved(t *testing.T) {
 	}
 	if left := b.own.Names(t); len(left) != 0 {
 		t.Errorf("left %v", left)
+	}
+}
+
+// A tun or tap device has a carrier while a process has it open. Its creation must not look like one: IPv6 would
+// give it an address.
+func TestNewTuntapHasNoCarrier(t *testing.T) {
+	b := newKernel(t, netlink.Options{})
+	b.own.IPv6(t)
+	for _, spec := range []kernel.LinkSpec{
+		{Name: "tap0", Up: true, Tuntap: &kernel.TuntapSpec{}},
+		{Name: "tun0", Up: true, Tuntap: &kernel.TuntapSpec{Tun: true}},
+	} {
+		b.add(t, b.Own(), spec)
+		time.Sleep(50 * time.Millisecond) // the kernel gives addresses a moment later
+		if is := b.own.IP(t, "-6 address show dev "+spec.Name); is != "" {
+			t.Errorf("%s has an address:\n%s", spec.Name, is)
+		}
 	}
 }
 

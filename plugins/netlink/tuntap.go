@@ -26,6 +26,10 @@ func (k *Kernel) addTuntap(n *namespace, spec kernel.LinkSpec) (kernel.Link, err
 	if err := attachTuntap(fd, spec); err != nil {
 		return kernel.Link{}, err
 	}
+	// As long as a file is open there is a carrier, for which IPv6 would give an address to a device that is up.
+	if err := unix.IoctlSetPointerInt(fd, unix.TUNSETCARRIER, 0); err != nil {
+		return kernel.Link{}, fmt.Errorf("take the carrier off: %w", err)
+	}
 	l, err := k.link(n, spec.Name)
 	if err != nil {
 		return kernel.Link{}, err
