@@ -45,6 +45,7 @@ var packages = []struct {
 	{dir: "tests/e2e", flags: []string{"-test.run=^(TestStories|TestClockJumps)$", "-stories=testdata/kernels", "-no-engine"}},
 	{dir: "tests/demo", flags: []string{"-test.run=^TestTasks$"}, once: true},
 	{dir: "plugins/resources/cgroup", once: true}, // version 2 of cgroups, and nothing else
+	{dir: "tests/configurations", rare: true},
 	{dir: "tests/attributes", rare: true, flags: []string{"-test.run=^TestAttributes$"}},
 	{dir: "descriptors/fdb", rare: true},
 	{dir: "descriptors/hostlink", rare: true},
@@ -143,7 +144,7 @@ func run(t *testing.T, bring func(context.Context) (vm.Kernel, error), first boo
 }
 
 // programs are what the tests call.
-var programs = []string{"bash", "sh", "ip", "bridge", "tc", "nft", "wg", "ethtool", "etcdctl", "cat", "sleep", "true", "nsenter", "unshare", "busybox", "grep", "sed", "cut", "ss", "stat", "chmod", "tar", "base64", "mktemp", "mount", "ln"}
+var programs = []string{"bash", "sh", "ip", "bridge", "tc", "nft", "wg", "ethtool", "etcdctl", "cat", "sleep", "true", "nsenter", "unshare", "busybox", "grep", "sed", "cut", "ss", "stat", "chmod", "tar", "base64", "mktemp", "mount", "ln", "sysctl", "sort"}
 
 // needed ends a test that cannot run here: CI has to provide what it needs.
 func needed(t *testing.T, err error) {
