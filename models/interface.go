@@ -212,6 +212,11 @@ func (x *Interface) checkMAC(f *findings) {
 	case *Interface_Ipvlan:
 		f.add("mac_address", "an ipvlan has that of its parent; leave it out")
 		return
+	case *Interface_Bond:
+		if x.GetBond().GetFailOverMac() == "active" {
+			f.add("mac_address", "a bond with fail_over_mac active has that of its active port; leave it out")
+			return
+		}
 	}
 	if checkMAC(x.MacAddress, "mac_address", f) && x.MacAddress == zeroMAC {
 		f.add("mac_address", "is all zero; leave it out for the kernel's choice")

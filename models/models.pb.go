@@ -1741,7 +1741,8 @@ type Bond struct {
 	// How many ports must have a carrier for the bond to have one. Only in mode 802.3ad.
 	MinLinks uint32 `protobuf:"varint,7,opt,name=min_links,json=minLinks,proto3" json:"min_links,omitempty"`
 	// Whose hardware address the ports bear: none (default: all bear that of the bond),
-	// active or follow. Only in mode active-backup.
+	// active (their own; the bond bears that of its active port and takes no mac_address)
+	// or follow. Only in mode active-backup.
 	FailOverMac string `protobuf:"bytes,8,opt,name=fail_over_mac,json=failOverMac,proto3" json:"fail_over_mac,omitempty"`
 	// Milliseconds between questions by ARP to arp_targets. Not together with miimon.
 	ArpInterval uint32 `protobuf:"varint,9,opt,name=arp_interval,json=arpInterval,proto3" json:"arp_interval,omitempty"`

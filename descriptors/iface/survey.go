@@ -322,7 +322,7 @@ func (v *survey) namesMTU(c *candidate) bool {
 // namesMAC reports whether somebody chose a hardware address. The kernel tells nobody over
 // netlink: its own are random and local, or those of other links; people write 02:00:….
 func (v *survey) namesMAC(c *candidate) bool {
-	if c.MAC == "" || c.Type == "vrf" {
+	if c.MAC == "" || c.Type == "vrf" || c.Bond != nil && orZero(c.Bond.FailOverMAC) == "active" {
 		return false
 	}
 	for _, other := range v.links {
