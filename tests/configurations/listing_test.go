@@ -188,7 +188,6 @@ func differencesOf(label string) (all []difference) {
 		// Choices of Plumb.
 		{"link", "num_tx_queues", `.+`, "", "a veth of Plumb has one queue, one of the tools has one per processor; see decision 144"},
 		{"tc", "", `refcnt \d+`, "", "the same"},
-		{"address", "nodad", `.+`, "", "IPv6 addresses of Plumb are usable at once, without duplicate address detection"},
 		{"sysctl", "", `^(/proc/sys/net/ipv[46]/conf/[^/]+/(accept_ra|accept_redirects|autoconf)):0$`, "$1:1", "links of Plumb accept neither advertisements nor redirects by default"},
 
 		// Choices of the kernel.
