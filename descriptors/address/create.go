@@ -190,7 +190,7 @@ func (d *address) addAll(ctx context.Context, b *batch) {
 // added ends the creation of addresses that the kernel has added.
 func (d *address) added(ctx context.Context, ns kernel.NS, jobs []*job) {
 	d.addMissingRoutes(ns, jobs)
-	d.awaitDetection(ctx, ns, jobs)
+	d.awaitDetection(ctx, jobs)
 	d.announce(jobs)
 }
 

@@ -25,7 +25,7 @@ const (
 
 // awaitDetection waits until the kernel has found out whether other hosts have the new IPv6 addresses.
 // On a link without carrier it begins when there is one, so that is not waited for.
-func (d *address) awaitDetection(ctx context.Context, ns kernel.NS, jobs []*job) {
+func (d *address) awaitDetection(ctx context.Context, jobs []*job) {
 	await := slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool {
 		return j.err != nil || j.addr.NoDetection || !j.addr.Prefix.Addr().Is6()
 	})
