@@ -12,7 +12,7 @@ import (
 // agent, or if nothing that was written then is left and that is long ago.
 func (p *Plugin) Author(ctx context.Context, revision int64) (a models.Author, ok bool, err error) {
 	prefix := p.cfg.prefix() + models.AuthorPrefix
-	resp, err := healing(ctx, p, func(ctx context.Context, l *link) (*clientv3.GetResponse, error) {
+	resp, err := request(ctx, p, func(ctx context.Context, l *link) (*clientv3.GetResponse, error) {
 		return l.kv.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithMinModRev(revision), clientv3.WithMaxModRev(revision))
 	})
 	if err != nil {

@@ -96,37 +96,10 @@ func (p *Plugin) rouse() {
 	}
 }
 
-// heal makes a new connection in the place of one on which the store no longer
-// knows who we are, and reports whether it is worth trying again at once.
-func (p *Plugin) heal(ctx context.Context, failed *link, err error) bool {
-	if len(p.cfg.Endpoints) == 0 || !isAuth(err) {
-		return false
-	}
-	p.opening.Lock()
-	defer p.opening.Unlock()
-	if p.link.Load() != failed {
-		return p.link.Load() != nil // somebody else was quicker
-	}
-	l, err := openExternal(ctx, p.cfg)
-	p.noteOpen(err)
-	if err != nil {
-		return false
-	}
-	p.link.Store(l)
-	failed.close()
-	return true
-}
-
-// healing does something with the store, and once more if the connection had
-// to be healed.
-func healing[R any](ctx context.Context, p *Plugin, do func(context.Context, *link) (R, error)) (R, error) {
-	for tries := 0; ; tries++ {
-		l := p.awaited(ctx)
-		r, err := withTimeout(ctx, p.cfg.tune, func(ctx context.Context) (R, error) { return do(ctx, l) })
-		if err == nil || tries > 0 || !p.heal(ctx, l, err) {
-			return r, err
-		}
-	}
+// request asks the store for something, in the time that a request has.
+func request[R any](ctx context.Context, p *Plugin, do func(context.Context, *link) (R, error)) (R, error) {
+	l := p.awaited(ctx)
+	return withTimeout(ctx, p.cfg.tune, func(ctx context.Context) (R, error) { return do(ctx, l) })
 }
 
 func (p *Plugin) disconnect() {

@@ -78,21 +78,6 @@ func isTooLarge(err error) bool {
 	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "larger than max")
 }
 
-// isAuth reports whether the store no longer knows who we are: the token ended
-// or the password changed. Then a new connection may be let in. What we may
-// not do is another matter.
-func isAuth(err error) bool {
-	if status.Code(err) == codes.Unauthenticated {
-		return true
-	}
-	for _, auth := range []error{rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserEmpty, rpctypes.ErrAuthOldRevision} {
-		if errors.Is(rpctypes.Error(err), auth) || errors.Is(err, auth) {
-			return true
-		}
-	}
-	return false
-}
-
 // isDown reports whether the store could not be asked, as opposed to having
 // refused.
 func isDown(err error) bool { return errors.Is(err, errNoStore) || dial.Down(err) }

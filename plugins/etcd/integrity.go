@@ -66,7 +66,7 @@ func differs(c models.StoreCheck) error {
 // the store is listed anew, and it returns when that has been told.
 func (p *Plugin) Verify(ctx context.Context) (models.StoreCheck, error) {
 	lists, _ := p.source.lists.next()
-	check, err := healing(ctx, p, func(ctx context.Context, l *link) (models.StoreCheck, error) {
+	check, err := request(ctx, p, func(ctx context.Context, l *link) (models.StoreCheck, error) {
 		return p.source.verify(ctx, l)
 	})
 	if err != nil {

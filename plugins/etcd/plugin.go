@@ -26,9 +26,8 @@ type Plugin struct {
 	memory   *memory
 	health   healthKeeper
 
-	// link is nil while there is no connection. opening guards its change.
-	link    atomic.Pointer[link]
-	opening sync.Mutex
+	// link is nil while there is no connection.
+	link atomic.Pointer[link]
 	// opened gets a token when there is a connection.
 	opened chan struct{}
 	// starting is set once Run connects; begun is closed when that was tried once.
@@ -113,9 +112,9 @@ func (p *Plugin) Run(ctx context.Context) error {
 // work runs the parts until ctx ends.
 func (p *Plugin) work(ctx context.Context) error {
 	var parts sync.WaitGroup
-	parts.Go(func() { p.source.run(ctx, p.current, p.heal) })
-	parts.Go(func() { p.presence.keep(ctx, p.current, p.heal) })
-	parts.Go(func() { p.status.run(ctx, p.current, p.heal) })
+	parts.Go(func() { p.source.run(ctx, p.current) })
+	parts.Go(func() { p.presence.keep(ctx, p.current) })
+	parts.Go(func() { p.status.run(ctx, p.current) })
 	parts.Go(func() { p.source.converged.run(ctx) })
 	parts.Go(func() { p.tellConverged(ctx) })
 	parts.Go(func() { p.watchServer(ctx) })
@@ -129,8 +128,7 @@ func (p *Plugin) takeLabel(ctx context.Context) error {
 	b := backoff{min: p.cfg.tune.retryMin, max: p.cfg.tune.retryMax}
 	said := ""
 	for ctx.Err() == nil {
-		l := p.current()
-		err := p.presence.begin(ctx, l)
+		err := p.presence.begin(ctx, p.current())
 		if err == nil || errors.Is(err, ErrLabelTaken) {
 			return err
 		}
@@ -139,7 +137,6 @@ func (p *Plugin) takeLabel(ctx context.Context) error {
 				p.cfg.Log.Warn("the store cannot be reached", "reason", why)
 				said = why
 			}
-			p.heal(ctx, l, err)
 			b.wait(ctx, p.opened)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/plumb-net/plumb/plugins/etcd/dial"
 	"github.com/plumb-net/plumb/plugins/fleet/record"
 )
 
@@ -48,7 +49,7 @@ func (p *presence) begin(ctx context.Context, l *link) error {
 
 // keep holds the label until ctx ends. Unlike begin it goes on when another
 // agent took it: that agent may end, and what we serve is served meanwhile.
-func (p *presence) keep(ctx context.Context, current func() *link, heal func(context.Context, *link, error) bool) {
+func (p *presence) keep(ctx context.Context, current func() *link) {
 	every := p.tune.leaseTTL / 3
 	t := time.NewTimer(every)
 	defer t.Stop()
@@ -58,8 +59,7 @@ func (p *presence) keep(ctx context.Context, current func() *link, heal func(con
 			return
 		case <-t.C:
 		}
-		l := current()
-		err := p.renew(ctx, l)
+		err := p.renew(ctx, current())
 		if ctx.Err() != nil {
 			return
 		}
@@ -68,7 +68,6 @@ func (p *presence) keep(ctx context.Context, current func() *link, heal func(con
 			continue
 		}
 		p.set(p.held(), err)
-		heal(ctx, l, err)
 		t.Reset(min(every, time.Second))
 	}
 }
@@ -278,7 +277,7 @@ func revoke(ctx context.Context, l *link, t tuning, id int64) {
 }
 
 func keepAlive(ctx context.Context, l *link, t tuning, id int64) error {
-	_, err := withTimeout(ctx, t, func(ctx context.Context) (struct{}, error) {
+	once := func(ctx context.Context) (struct{}, error) {
 		stream, err := l.lease.LeaseKeepAlive(ctx)
 		if err != nil {
 			return struct{}{}, err
@@ -291,7 +290,11 @@ func keepAlive(ctx context.Context, l *link, t tuning, id int64) error {
 			err = errLeaseGone
 		}
 		return struct{}{}, err
-	})
+	}
+	_, err := withTimeout(ctx, t, once)
+	if dial.Refused(err) { // the next stream gets a new token
+		_, err = withTimeout(ctx, t, once)
+	}
 	return err
 }
 

@@ -37,9 +37,11 @@ func TestTLSWithClientCertificates(t *testing.T) {
 	runAgent(t, bare).state(healthDown, "certificate")
 }
 
-func TestUserAndPasswordAlsoWhenChanged(t *testing.T) {
-	b := etcdtest.Start(t)
-	root := client(t, b.URL())
+// withUsers turns on authentication of a store: the user agent has the password first. login
+// makes a client of root.
+func withUsers(t *testing.T, url string) (login func() *clientv3.Client) {
+	t.Helper()
+	root := client(t, url)
 	ctx := t.Context()
 	for _, err := range []error{
 		second(root.RoleAdd(ctx, "plumb")),
@@ -52,23 +54,35 @@ func TestUserAndPasswordAlsoWhenChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	login := func() *clientv3.Client {
-		c, err := clientv3.New(clientv3.Config{Endpoints: []string{b.URL()}, Username: "root", Password: "top", DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	return func() *clientv3.Client {
+		t.Helper()
+		c, err := clientv3.New(clientv3.Config{Endpoints: []string{url}, Username: "root", Password: "top", DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
-	root = login()
+}
 
-	c := config(t, b.URL())
+// asAgent has a configuration use the user agent; password changes the file with its password.
+func (c *Config) asAgent(t *testing.T) (password func(string)) {
 	c.User, c.PasswordFile = "agent", filepath.Join(t.TempDir(), "password")
-	password := func(p string) {
+	return func(p string) {
+		t.Helper()
 		if err := os.WriteFile(c.PasswordFile, []byte(p+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func TestUserAndPasswordAlsoWhenChanged(t *testing.T) {
+	b := etcdtest.Start(t)
+	login := withUsers(t, b.URL())
+	root := login()
+
+	c := config(t, b.URL())
+	password := c.asAgent(t)
 	password("wrong")
 	a := runAgent(t, c)
 	a.state(healthDown, "authentication failed")
@@ -78,7 +92,7 @@ func TestUserAndPasswordAlsoWhenChanged(t *testing.T) {
 	a.state(healthOK, "")
 
 	// The password changes under a running agent, and its tokens end.
-	if _, err := root.UserChangePassword(ctx, "agent", "second"); err != nil {
+	if _, err := root.UserChangePassword(t.Context(), "agent", "second"); err != nil {
 		t.Fatal(err)
 	}
 	password("second")

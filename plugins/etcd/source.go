@@ -109,13 +109,11 @@ func newSource(cfg Config, m *memory, decode Decoder, submit Submitter) *source 
 	}
 }
 
-// run holds one session after another until ctx ends. heal may mend a
-// connection that fails.
-func (s *source) run(ctx context.Context, current func() *link, heal func(context.Context, *link, error) bool) {
+// run holds one session after another until ctx ends.
+func (s *source) run(ctx context.Context, current func() *link) {
 	b := backoff{min: s.cfg.tune.retryMin, max: s.cfg.tune.retryMax}
 	for ctx.Err() == nil {
-		l := current()
-		lasted, err := s.session(ctx, l)
+		lasted, err := s.session(ctx, current())
 		if ctx.Err() != nil {
 			return
 		}
@@ -127,7 +125,6 @@ func (s *source) run(ctx context.Context, current func() *link, heal func(contex
 			b.reset()
 			continue
 		}
-		heal(ctx, l, err)
 		b.wait(ctx, s.wake)
 	}
 }

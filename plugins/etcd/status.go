@@ -76,7 +76,7 @@ const (
 const manyStatuses = 3 * maxStatusTxn
 
 // run writes until ctx ends; then it writes what is there, for a short time.
-func (w *statusWriter) run(ctx context.Context, current func() *link, heal func(context.Context, *link, error) bool) {
+func (w *statusWriter) run(ctx context.Context, current func() *link) {
 	b := backoff{min: w.tune.retryMin, max: w.tune.retryMax}
 	for ctx.Err() == nil {
 		n, moved := w.lists.next()
@@ -87,8 +87,7 @@ func (w *statusWriter) run(ctx context.Context, current func() *link, heal func(
 			}
 			continue
 		}
-		l := current()
-		lasted, err := w.session(ctx, l, moved)
+		lasted, err := w.session(ctx, current(), moved)
 		if ctx.Err() != nil {
 			return
 		}
@@ -104,7 +103,6 @@ func (w *statusWriter) run(ctx context.Context, current func() *link, heal func(
 		if lasted {
 			b.reset()
 		}
-		heal(ctx, l, err)
 		b.wait(ctx, nil)
 	}
 }

@@ -21,7 +21,7 @@ func (p *Plugin) Get(ctx context.Context, key string) (kv models.Stored, ok bool
 	if err != nil {
 		return kv, false, err
 	}
-	resp, err := healing(ctx, p, func(ctx context.Context, l *link) (*clientv3.GetResponse, error) {
+	resp, err := request(ctx, p, func(ctx context.Context, l *link) (*clientv3.GetResponse, error) {
 		return l.kv.Get(ctx, full)
 	})
 	if err != nil {
@@ -40,8 +40,8 @@ func (p *Plugin) List(ctx context.Context, prefix string) ([]models.Stored, erro
 	for range 3 {
 		l := p.awaited(ctx)
 		snap, err := list(ctx, l, p.cfg.tune, base+prefix, "")
-		if isCompacted(err) || err != nil && p.heal(ctx, l, err) {
-			continue // or the list took longer than history is kept
+		if isCompacted(err) {
+			continue // the list took longer than history is kept
 		}
 		if err != nil {
 			return nil, p.cfg.storeError("list "+prefix, err)
@@ -57,7 +57,7 @@ func (p *Plugin) List(ctx context.Context, prefix string) ([]models.Stored, erro
 
 // Revision is the one that the store stands at.
 func (p *Plugin) Revision(ctx context.Context) (int64, error) {
-	resp, err := healing(ctx, p, func(ctx context.Context, l *link) (*clientv3.GetResponse, error) {
+	resp, err := request(ctx, p, func(ctx context.Context, l *link) (*clientv3.GetResponse, error) {
 		return l.kv.Get(ctx, p.source.idKey, clientv3.WithCountOnly())
 	})
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *Plugin) Write(ctx context.Context, writes []models.Write) (int64, error
 	if err := p.awaited(ctx).fits(len(writes), bytes); err != nil {
 		return 0, err
 	}
-	resp, err := healing(ctx, p, func(ctx context.Context, l *link) (*etcdserverpb.TxnResponse, error) {
+	resp, err := request(ctx, p, func(ctx context.Context, l *link) (*etcdserverpb.TxnResponse, error) {
 		resp, err := l.store.Txn(ctx, req)
 		return resp, clientv3.ContextError(ctx, err)
 	})

@@ -59,6 +59,13 @@ type batch struct {
 // openStream opens a stream with a watch on the identity key, and returns when
 // the server has confirmed it.
 func openStream(ctx context.Context, cut context.CancelCauseFunc, l *link, t tuning, idKey string) (*stream, error) {
+	// etcd refuses an expired token only in the answer to a watch, and 3.4 gives another reason
+	// there. The request before it renews the token.
+	if _, err := withTimeout(ctx, t, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return l.kv.Get(ctx, idKey, clientv3.WithCountOnly(), clientv3.WithSerializable())
+	}); err != nil {
+		return nil, err
+	}
 	grpc, err := l.watch.Watch(clientv3.WithRequireLeader(ctx))
 	if err != nil {
 		return nil, err

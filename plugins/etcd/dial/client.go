@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -35,7 +34,7 @@ type KV struct {
 	Value []byte
 }
 
-// Connect makes a client. Without a user it does not wait for the cluster.
+// Connect makes a client. It does not wait for the cluster.
 func Connect(ctx context.Context, c Config) (*Client, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -46,7 +45,7 @@ func Connect(ctx context.Context, c Config) (*Client, error) {
 		return nil, err
 	}
 	if c.PasswordFile != "" {
-		if _, err := os.Stat(c.PasswordFile); err != nil {
+		if err := CheckPassword(c.PasswordFile); err != nil {
 			return nil, fmt.Errorf("etcd password: %w", err)
 		}
 	}

@@ -4,7 +4,6 @@ package dial
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
@@ -95,19 +92,12 @@ func (c Config) checkEndpoint(e string) error {
 // TLS reports whether there are files of TLS.
 func (c Config) TLS() bool { return c.CAFile != "" || c.CertFile != "" }
 
-// Open makes a client of the cluster; files are those of [OpenTLS]. Without a user it does
-// not wait for the cluster; with one it must ask for a token.
+// Open makes a client of the cluster; files are those of [OpenTLS]. It does not wait for the
+// cluster. With a user, every call on its connection carries a token, and a request that is
+// refused for its token is sent again with a new one. A stream is not, but the next one gets
+// a new token, too.
 func Open(ctx context.Context, c Config, files *tlsfiles.Source) (*clientv3.Client, error) {
-	c = c.withDefaults()
-	cfg := c.client(ctx, files)
-	// A token of our own, not the client's: when its token is no longer
-	// valid, the client asks for a new one with the old one attached, which
-	// etcd 3.4 refuses, whereupon it asks again, without end.
-	var err error
-	if cfg.Token, err = c.token(ctx, cfg); err != nil {
-		return nil, err
-	}
-	return clientv3.New(cfg)
+	return clientv3.New(c.withDefaults().client(ctx, files))
 }
 
 // Unbounded lets answers be as large as the store makes them.
@@ -133,6 +123,10 @@ func (c Config) client(ctx context.Context, files *tlsfiles.Source) clientv3.Con
 	}
 	if files != nil {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithTransportCredentials(handshakes{files}))
+	}
+	if c.User != "" {
+		t := &tokens{user: c.User, passwordFile: c.PasswordFile, timeout: c.OpTimeout}
+		t.attach(&cfg)
 	}
 	return cfg
 }
@@ -211,30 +205,4 @@ func readPassword(file string) ([]byte, error) {
 func CheckPassword(file string) error {
 	_, err := readPassword(file)
 	return err
-}
-
-// token asks for the token of the user; none without a user or when the
-// cluster does not authenticate.
-func (c Config) token(ctx context.Context, cfg clientv3.Config) (string, error) {
-	if c.User == "" {
-		return "", nil
-	}
-	password, err := readPassword(c.PasswordFile)
-	if err != nil {
-		return "", fmt.Errorf("etcd password: %w", err)
-	}
-	cli, err := clientv3.New(cfg)
-	if err != nil {
-		return "", err
-	}
-	defer cli.Close()
-	auth := etcdserverpb.NewAuthClient(cli.ActiveConnection())
-	ctx, cancel := context.WithTimeout(ctx, c.OpTimeout)
-	defer cancel()
-	resp, err := auth.Authenticate(ctx, &etcdserverpb.AuthenticateRequest{
-		Name: c.User, Password: strings.TrimRight(string(password), "\r\n")})
-	if errors.Is(rpctypes.Error(err), rpctypes.ErrAuthNotEnabled) {
-		return "", nil
-	}
-	return resp.GetToken(), err
 }
