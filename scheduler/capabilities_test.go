@@ -33,6 +33,7 @@ func TestCapabilities(t *testing.T) {
 	all := plain("all")
 	all.Needs = func(scheduler.Key, V) []scheduler.Need { return nil }
 	all.Release = func(context.Context, scheduler.Key, V, V, int) error { return nil }
+	all.GivesBack = func(scheduler.Key, V, int) bool { return false } // words a record, and is no capability
 	all.Compare = func(scheduler.Key, V, V) scheduler.Verdict { return scheduler.Verdict{} }
 	all.Equal = equal.Equal // is not asked beside Compare
 	all.Validate = func(scheduler.Key, V) error { return nil }

@@ -63,6 +63,9 @@ type Descriptor[V, M any] struct {
 	// restart, if Retrieve says that it is ours. A kind without Release takes
 	// nothing over: its Create answers with a [Conflict].
 	Release func(ctx context.Context, k Key, v, found V, m M) error
+	// GivesBack reports whether Delete gives the object back to those who made it instead of
+	// removing it. Records say so. It is asked before Delete.
+	GivesBack func(k Key, v V, m M) bool
 	// Update changes the object in place. Without it every change replaces. What
 	// it leaves must be what creating the new value would have left. Finding
 	// nothing to change is an error, or the object is made.
@@ -250,7 +253,7 @@ func checkObserved[V, M any](d Descriptor[V, M]) error {
 		name string
 		set  bool
 	}{
-		{"Needs", d.Needs != nil}, {"Update", d.Update != nil}, {"Release", d.Release != nil}, {"Validate", d.Validate != nil},
+		{"Needs", d.Needs != nil}, {"Update", d.Update != nil}, {"Release", d.Release != nil}, {"GivesBack", d.GivesBack != nil}, {"Validate", d.Validate != nil},
 		{"Claims", d.Claims != nil}, {"Lane", d.Lane != nil}, {"Disruption", d.Disruption != nil},
 		{"CreateBatch", d.CreateBatch != nil}, {"DeleteBatch", d.DeleteBatch != nil}, {"ChangedBy", d.ChangedBy != nil},
 	} {

@@ -208,6 +208,13 @@ func eraseOperations[V, M any](k *kind.Kind, d Descriptor[V, M]) {
 			return d.Release(ctx, key, val, was, m)
 		}
 	}
+	if d.GivesBack != nil {
+		k.GivesBack = func(key Key, v, meta any) bool {
+			val, _ := v.(V)
+			m, _ := meta.(M)
+			return d.GivesBack(key, val, m)
+		}
+	}
 	if d.Update != nil {
 		k.Has("update")
 		k.Update = func(ctx context.Context, key Key, from, to, meta any) (any, error) {

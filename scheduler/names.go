@@ -145,6 +145,8 @@ const (
 	OpReplace = kv.OpReplace // kept for a deletion and a creation in one; nothing has it
 	OpDelete  = kv.OpDelete  // removes the object
 	OpLook    = kv.OpLook    // reads the object and changes nothing
+
+	OpGiveBack = kv.OpGiveBack // in records: a deletion of what was taken over, which stays
 )
 
 // The verdicts.

@@ -111,7 +111,7 @@ func counts(done []*apiv1.DoneStep) string {
 		n[d.Op]++
 	}
 	var parts []string
-	for _, op := range []string{"create", "update", "replace", "delete", "look"} {
+	for _, op := range []string{"create", "update", "replace", "delete", "give back", "look"} {
 		if n[op] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n[op], op))
 		}

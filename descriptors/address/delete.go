@@ -92,6 +92,12 @@ func (d *address) mayDelete(o *op, shared bool) bool {
 	return ok && !shared && link == o.Meta.LinkRef && isOurs(v)
 }
 
+// givesBack reports whether a deletion leaves the address to those who put it on the link.
+func (d *address) givesBack(k scheduler.Key, v *models.Address, m kernel.AddressRef) bool {
+	_, shared := d.shared.Get(m.LinkRef, m.Prefix)
+	return !d.mayDelete(&op{Key: k, Value: v, Meta: m}, shared)
+}
+
 // remove takes addresses off their links, and puts back those that the kernel drops with them.
 func (d *address) remove(removals []*removal) {
 	var places []kernel.NS

@@ -55,7 +55,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Address, kernel.AddressRef] {
 	k := d.objects.Descriptor()
 	k.CreateBatch, k.Update, k.Delete, k.DeleteBatch = d.createBatch, d.objects.Update, kind.DeleteOne(d.deleteBatch), d.deleteBatch
 	k.Needs, k.Claims, k.Compare, k.Equal, k.Disruption = d.needs, claims, compare, equal, disruption
-	k.DerivedBy = derivedBy
+	k.DerivedBy, k.GivesBack = derivedBy, d.givesBack
 	k.Retrieve, k.Watch, k.ChangedBy = d.retrieve, d.watch, d.objects.ChangedBy
 	// Addresses of one link must not be read, deleted and put back by two at once.
 	k.Lane = func(_ scheduler.Key, v *models.Address) string { return "address of " + v.GetInterface() }

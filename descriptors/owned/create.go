@@ -68,7 +68,7 @@ type batchKey[B any] struct{}
 // Descriptor begins the descriptor of the kind.
 func (o *Objects[V, M]) Descriptor() scheduler.Descriptor[V, M] {
 	k := kind.Of[V, M](o.Kind)
-	k.Create = o.Create
+	k.Create, k.GivesBack = o.Create, o.GivesBack
 	return k
 }
 

@@ -63,3 +63,11 @@ func (o *Objects[V, M]) DeleteRecorded(k scheduler.Key, act func(kernel.Entry) e
 		return nil
 	}, k)
 }
+
+// GivesBack reports whether the object of a key was taken over, as the ledger says. It is that
+// of descriptors whose Delete leaves such an object to those who made it.
+func (o *Objects[V, M]) GivesBack(k scheduler.Key, _ V, _ M) bool {
+	e, recorded := o.Owner.Entry(string(k))
+	_, taken := e.TakenOver()
+	return recorded && (taken || e.Adopted())
+}

@@ -54,12 +54,15 @@ const (
 	OpDelete
 	// OpLook reads the object and changes nothing: it was found so.
 	OpLook
+	// OpGiveBack is a deletion of what was taken over: the object stays. Only a record has it,
+	// of what was done.
+	OpGiveBack
 )
 
 // String is the operation in a word: "create".
 func (o Operation) String() string {
-	return [...]string{"none", "create", "update", "replace", "delete", "look"}[o]
+	return [...]string{"none", "create", "update", "replace", "delete", "look", "give back"}[o]
 }
 
 // Sign is the operation in a character: "+".
-func (o Operation) Sign() string { return [...]string{".", "+", "~", "±", "-", "?"}[o] }
+func (o Operation) Sign() string { return [...]string{".", "+", "~", "±", "-", "?", "<"}[o] }

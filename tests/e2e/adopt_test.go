@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -213,6 +214,62 @@ func TestAdopt(t *testing.T) {
 	}
 	if marks := h.Marked(); len(marks) > 0 {
 		t.Errorf("marks are left: %v", marks)
+	}
+}
+
+// TestHistoryTellsGivenBackFromDeleted: what was taken over stays when a store without its keys is
+// accepted, and the record says so. What was made anew is deleted.
+func TestHistoryTellsGivenBackFromDeleted(t *testing.T) {
+	t.Parallel()
+	store := etcdtest.Start(t)
+	h := host.New(t, host.Options{NoEngine: true, Etcd: store.URL()})
+	for _, line := range []string{
+		"link add br0 type bridge", "link set br0 address 02:00:00:00:00:b0 up", "address add 10.1.0.1/24 dev br0",
+		"route add 10.8.0.0/16 via 10.1.0.2", "route add 10.9.0.0/16 via 10.1.0.2", "rule add from 10.1.0.0/24 lookup 1001 priority 100",
+		"neigh add 10.1.0.7 lladdr 02:00:00:00:00:07 dev br0 nud permanent",
+	} {
+		h.Own.IP(t, line)
+	}
+	h.Own.Run(t, "tc", "qdisc", "add", "dev", "br0", "root", "tbf", "rate", "100mbit", "burst", "64k", "latency", "20ms")
+	h.Start()
+	h.AwaitSettled()
+	h.MustCtl("adopt", "--write", "--wait")
+	h.Own.IP(t, "route del 10.8.0.0/16")
+	h.Eventually("the route is made anew", func() error {
+		if out := h.Own.IP(t, "route show 10.8.0.0/16"); out == "" {
+			return errors.New("it is not there")
+		}
+		return nil
+	})
+	h.AwaitSettled()
+	store.Wipe()
+	h.Eventually("the store is not the known one", func() error {
+		if out := h.Ctl("status").Out; !strings.Contains(out, "resync --accept") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	h.MustCtl("resync", "--accept")
+	seq := regexp.MustCompile(`(?m)^(\d+) .* 1 delete, 6 give back `).FindStringSubmatch(h.MustCtl("history"))
+	if seq == nil {
+		t.Fatalf("history says: %s", h.MustCtl("history"))
+	}
+	steps := h.MustCtl("history", seq[1])
+	for key, op := range map[string]string{
+		"interface/br0": "give back", "address/br0/10.1.0.1/24": "give back", "route/10.9.0.0_16": "give back", "rule/100": "give back",
+		"neighbor/br0-10.1.0.7": "give back", "qdisc/br0": "give back", "route/10.8.0.0_16": "delete",
+	} {
+		if !regexp.MustCompile(`(?m)^` + op + ` +` + regexp.QuoteMeta(key) + ` `).MatchString(steps) {
+			t.Errorf("no %s of %s in: %s", op, key, steps)
+		}
+	}
+	for show, want := range map[string]string{
+		"address show dev br0": "10.1.0.1/24", "route show 10.9.0.0/16": "10.1.0.2", "route show 10.8.0.0/16": "", "rule show priority 100": "10.1.0.0/24",
+		"neigh show dev br0": "02:00:00:00:00:07", "link show br0": "tbf",
+	} {
+		if out := h.Own.IP(t, show); !strings.Contains(out, want) || want == "" && out != "" {
+			t.Errorf("ip %s: %s", show, out)
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ func (e *recorder) recordDone(o *kind.Op) {
 	if o.Err == nil && o.Node.Goal() != nil && assess.Has(o.Node, assess.FlagDrifted) {
 		o.Kind.Drift.Repaired++
 	}
-	s := history.DoneStep{Op: o.What, Key: o.Key, Start: o.Start, Took: o.Took}
+	s := history.DoneStep{Op: o.Did(), Key: o.Key, Start: o.Start, Took: o.Took}
 	if !o.Due.IsZero() {
 		s.Waited = max(o.Start.Sub(o.Due), 0)
 	}
@@ -121,7 +121,7 @@ func (e *recorder) recordApplied(n *graph.Node, o *kind.Op) {
 	if e.Hist.Off() {
 		return
 	}
-	c := history.Entry{Key: n.Key, Before: o.Kind.Show(assess.ActualOf(n)), At: e.Now.UnixNano(), Cause: o.Cause, Of: history.OfActual, Op: o.What}
+	c := history.Entry{Key: n.Key, Before: o.Kind.Show(assess.ActualOf(n)), At: e.Now.UnixNano(), Cause: o.Cause, Of: history.OfActual, Op: o.Did()}
 	if o.Via != nil {
 		c.Via = o.Via.Key
 	}

@@ -24,7 +24,7 @@ func (k *Kind) fork() *Kind {
 		CheckType: k.CheckType, Validate: k.Validate, Compare: k.Compare, Identical: k.Identical, SameMeta: k.SameMeta,
 		Derive: k.Derive, Lane: k.Lane, Secrets: k.Secrets, Disruption: k.Disruption, Timeout: k.Timeout,
 		Size: k.Size, Sized: k.Sized, Encode: k.Encode, Decode: k.Decode,
-		Create: k.Create, Update: k.Update, Release: k.Release, Remove: k.Remove, CreateBatch: k.CreateBatch, DeleteBatch: k.DeleteBatch,
+		Create: k.Create, Update: k.Update, Release: k.Release, Remove: k.Remove, GivesBack: k.GivesBack, CreateBatch: k.CreateBatch, DeleteBatch: k.DeleteBatch,
 		Creations: k.Creations, Deletions: k.Deletions, Retrieve: k.Retrieve, Watch: k.Watch, ChangedBy: k.ChangedBy, Interest: k.Interest,
 		Look: k.Look, Drift: k.Drift, original: k,
 	}

@@ -38,6 +38,7 @@ type Kind struct {
 	Update      func(ctx context.Context, k kv.Key, from, to, meta any) (any, error)
 	Release     func(ctx context.Context, k kv.Key, v, found, meta any) error
 	Remove      func(ctx context.Context, k kv.Key, v, meta any) error
+	GivesBack   func(k kv.Key, v, meta any) bool // whether Remove does
 	CreateBatch func(ctx context.Context, ops []*Op)
 	DeleteBatch func(ctx context.Context, ops []*Op)
 	Creations   *exec.Group // not nil with CreateBatch

@@ -31,6 +31,7 @@ type Op struct {
 	PastDeadline bool // this is not the outcome: the deadline passed
 	Foreign      bool // somebody else's was there
 	Release      bool // an update that gives back what was taken over
+	GivesBack    bool // a deletion that does
 }
 
 // Reading is what a look is about and what it found.
@@ -102,6 +103,19 @@ func (o *Op) Overdue(start time.Time) (*Op, bool) {
 	return &Op{Kind: o.Kind, Node: o.Node, Key: o.Key, What: o.What, Start: start, Cause: o.Cause, PastDeadline: true}, true
 }
 
+// noteGivesBack asks the descriptor before a deletion: afterwards it does not know any more.
+func (o *Op) noteGivesBack() {
+	o.GivesBack = o.Kind.GivesBack != nil && o.Kind.GivesBack(o.Key, o.From, o.Meta)
+}
+
+// Did is the operation as records name it.
+func (o *Op) Did() kv.Operation {
+	if o.GivesBack {
+		return kv.OpGiveBack
+	}
+	return o.What
+}
+
 // Run calls the descriptor.
 func (o *Op) Run(ctx context.Context, batch []*Op) {
 	if o.What == kv.OpLook {
@@ -123,6 +137,12 @@ func (o *Op) Run(ctx context.Context, batch []*Op) {
 			}
 		}
 	}()
+	if o.What == kv.OpDelete {
+		o.noteGivesBack()
+		for _, b := range batch {
+			b.noteGivesBack()
+		}
+	}
 	switch {
 	case batch != nil && o.What == kv.OpCreate:
 		o.Kind.CreateBatch(ctx, batch)
