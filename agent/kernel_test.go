@@ -135,7 +135,7 @@ func TestRunOnAKernelInMemory(t *testing.T) {
 			return len(want) > 0 || len(now) == 0
 		})
 	}
-	addresses := []string{"ip addr add 10.0.0.1/24 dev br0", "ip -n blue addr add 10.0.0.2/24 dev eth0", "ip -n blue addr add fd00::2/64 dev eth0 nodad"}
+	addresses := []string{"ip addr add 10.0.0.1/24 dev br0", "ip -n blue addr add 10.0.0.2/24 dev eth0", "ip -n blue addr add fd00::2/64 dev eth0"}
 	way := "ip -n blue route add default via 10.0.0.1 dev eth0 proto 240"
 	traffic := []string{
 		"tc -n blue qdisc add dev eth0 root handle 7988: tbf rate 1Mbit burst 32768 limit 39018",

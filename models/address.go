@@ -67,6 +67,9 @@ func (x *Address) checkAddress(f *findings) {
 	if x.Label != "" && p.Addr().Is6() {
 		f.add("label", "only IPv4 addresses have labels; leave it out")
 	}
+	if x.Position != 0 && p.Addr().Is6() {
+		f.add("position", "only IPv4 addresses have one; leave it out")
+	}
 	if x.DuplicateDetection != "" && p.Addr().Is4() {
 		f.add("duplicate_detection", "only IPv6 addresses have it; leave it out")
 	}

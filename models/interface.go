@@ -47,6 +47,22 @@ func (x *Interface) IsMade() bool {
 	return x != nil && x.GetExisting() == nil && x.GetLoopback() == nil && !x.GetAdopt()
 }
 
+// AddressPositions returns the positions of the addresses that the interface derives, by their keys. Only
+// those of IPv4 have one, and those of claims, which may hold one of IPv4; none has if they are less than two.
+func (x *Interface) AddressPositions(name string) map[string]uint32 {
+	positions := map[string]uint32{}
+	for _, text := range x.GetAddresses() {
+		key := AddressKey(name, text)
+		if positions[key] == 0 && (strings.HasPrefix(text, ClaimPrefix) || !strings.Contains(text, ":")) {
+			positions[key] = uint32(len(positions) + 1)
+		}
+	}
+	if len(positions) < 2 {
+		return nil
+	}
+	return positions
+}
+
 // RemovesAddresses reports whether addresses of others are removed from the link.
 func (x *Interface) RemovesAddresses() bool {
 	return x.GetAddressesExclusive() || x.IsMade() && len(x.GetAddresses()) > 0

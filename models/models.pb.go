@@ -242,7 +242,8 @@ type Interface struct {
 	// Hardware address, six bytes in hex with colons, not a multicast one. Empty: left as
 	// it is; a new link has one of the kernel's choice.
 	MacAddress string `protobuf:"bytes,5,opt,name=mac_address,json=macAddress,proto3" json:"mac_address,omitempty"`
-	// Addresses in CIDR notation, or claim:<ipclaim>. On a link that Plumb made, all other addresses
+	// Addresses in CIDR notation, or claim:<ipclaim>. Those of IPv4 are in this order: the first of a
+	// network is the one that the kernel takes as source. On a link that Plumb made, all other addresses
 	// are removed, with an empty list ([]) all addresses. Without addresses, and on links of others,
 	// addresses of others stay.
 	Addresses []string `protobuf:"bytes,6,rep,name=addresses,proto3" json:"addresses,omitempty"`
@@ -2941,8 +2942,12 @@ type Address struct {
 	// before it uses the address: kernel (default), as the settings of the link say; none, the address
 	// is used at once.
 	DuplicateDetection string `protobuf:"bytes,11,opt,name=duplicate_detection,json=duplicateDetection,proto3" json:"duplicate_detection,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Place of an IPv4 address among those of the interface, lower ones first. The first address of a
+	// network is the one that the kernel takes as source, the others are secondary. The list of an
+	// interface numbers its addresses from 1, if they are several. 0: anywhere.
+	Position      uint32 `protobuf:"varint,12,opt,name=position,proto3" json:"position,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Address) Reset() {
@@ -3050,6 +3055,13 @@ func (x *Address) GetDuplicateDetection() string {
 		return x.DuplicateDetection
 	}
 	return ""
+}
+
+func (x *Address) GetPosition() uint32 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
 }
 
 // A table of nftables. It is made and replaced as one; nobody sees half of it.
@@ -5746,7 +5758,7 @@ const file_models_models_proto_rawDesc = "" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x18\n" +
 	"\agateway\x18\x02 \x01(\tR\agateway\x12\x16\n" +
 	"\x06weight\x18\x03 \x01(\rR\x06weight\x12%\n" +
-	"\x05encap\x18\x04 \x01(\v2\x0f.plumb.v1.EncapR\x05encap\"\xd9\x02\n" +
+	"\x05encap\x18\x04 \x01(\v2\x0f.plumb.v1.EncapR\x05encap\"\xf5\x02\n" +
 	"\aAddress\x12\x1c\n" +
 	"\tinterface\x18\x01 \x01(\tR\tinterface\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -5759,7 +5771,8 @@ const file_models_models_proto_rawDesc = "" +
 	"\x06metric\x18\t \x01(\rR\x06metric\x12!\n" +
 	"\fprefix_route\x18\n" +
 	" \x01(\tR\vprefixRoute\x12/\n" +
-	"\x13duplicate_detection\x18\v \x01(\tR\x12duplicateDetection\"\x99\x02\n" +
+	"\x13duplicate_detection\x18\v \x01(\tR\x12duplicateDetection\x12\x1a\n" +
+	"\bposition\x18\f \x01(\rR\bposition\"\x99\x02\n" +
 	"\bNftables\x121\n" +
 	"\tnamespace\x18\x01 \x01(\v2\x13.plumb.v1.NamespaceR\tnamespace\x12\x16\n" +
 	"\x06family\x18\x02 \x01(\tR\x06family\x12\x14\n" +

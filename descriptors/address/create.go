@@ -1,6 +1,7 @@
 package address
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,9 @@ import (
 // createBatch makes many addresses with one write to the ledger, or none, and with few calls
 // of the kernel.
 func (d *address) createBatch(ctx context.Context, ops []*op) {
-	slices.SortFunc(ops, func(a, b *op) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	slices.SortFunc(ops, func(a, b *op) int {
+		return cmp.Or(strings.Compare(a.Value.GetInterface(), b.Value.GetInterface()), comparePositions(a.Value.GetPosition(), b.Value.GetPosition()), strings.Compare(string(a.Key), string(b.Key)))
+	})
 	d.objects.CreateBatch(owned.WithBatch(ctx, newBatch()), ops)
 }
 
@@ -121,7 +124,7 @@ func (d *address) take(j *job) error {
 		e, recorded := d.Owner.Entry(string(other))
 		j.recorded = j.recorded || recorded && e.NS == at.NS && e.Index == at.Index
 	}
-	j.before = d.note(at, k, j.op.Value) // before it is made, or we take the event for news
+	j.before = d.note(at, k, j.op.Value, j.op.Value.GetPosition()) // before it is made, or we take the event for news
 	return nil
 }
 
@@ -184,6 +187,7 @@ func (d *address) addAll(ctx context.Context, b *batch) {
 			asked[ns][i].err = err
 		}
 		d.added(ctx, ns, asked[ns])
+		d.orderNew(asked[ns])
 	}
 }
 
@@ -328,6 +332,9 @@ func (d *address) change(j job, is kernel.Address, fits bool) error {
 		if err := d.Kernel.ChangeAddress(at.NS, j.addr); err != nil {
 			return explain(j.op.Value, at, err)
 		}
+	}
+	if err := d.order(at.LinkRef); err != nil {
+		return err
 	}
 	is.Metric, is.NoPrefixRoute = j.addr.Metric, j.addr.NoPrefixRoute
 	l, lacks, err := d.lacksRoute(at.NS, is)

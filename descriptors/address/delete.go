@@ -38,12 +38,15 @@ func (d *address) removeAll(ctx context.Context, ops []*op) {
 	d.remove(removals)
 	for i, link := range links {
 		r := removals[i]
+		if r.err == nil && len(r.stay) > 0 { // one has become primary
+			r.err = d.order(link)
+		}
 		for _, o := range byLink[link] {
 			o.Err = r.err
 		}
 		if r.err != nil {
 			for _, o := range r.forgotten {
-				d.note(o.Meta, o.Key, o.Value)
+				d.note(o.Meta, o.Key, o.Value, o.Value.GetPosition())
 			}
 		}
 	}

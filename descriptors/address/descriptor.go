@@ -76,7 +76,8 @@ type address struct {
 
 // held is what is believed of an address.
 type held struct {
-	key scheduler.Key
+	key      scheduler.Key
+	position uint32 // as desired
 	lifetimes
 	network
 }
@@ -145,6 +146,8 @@ func compare(_ scheduler.Key, from, to *models.Address) scheduler.Verdict {
 	compareNetworks(&d, from, to)
 	// The kernel detects duplicates of an address when it is added, so another setting changes nothing.
 	d.Must(from.GetDuplicateDetection() == duplicate, "duplicate_detection", duplicate, to.EffectiveDuplicateDetection())
+	// Only a change of the order shows in the kernel, and a claim may hold an IPv6 address.
+	d.May(from.GetPosition() != to.GetPosition() && to.GetPosition() != 0 && !(p.IsValid() && p.Addr().Is6()), "position", from.GetPosition(), to.GetPosition())
 	// What runs down is told by a reading as it was set, see told.
 	have, want := lifetimesOf(from), lifetimesOf(to)
 	d.May(have.valid != want.valid, "valid_lifetime", inWords(have.valid), inWords(want.valid))
@@ -243,8 +246,8 @@ func (d *address) isWanted(k scheduler.Key) bool { return d.Wanted == nil || d.W
 
 // note keeps what is there, or is about to be, and returns what was before;
 // forget says that it is not, or will not be.
-func (d *address) note(at kernel.AddressRef, k scheduler.Key, v *models.Address) (before held) {
-	before, _ = d.have.Note(at.LinkRef, at.Prefix, held{k, lifetimesOf(v), networkOf(v)})
+func (d *address) note(at kernel.AddressRef, k scheduler.Key, v *models.Address, position uint32) (before held) {
+	before, _ = d.have.Note(at.LinkRef, at.Prefix, held{k, position, lifetimesOf(v), networkOf(v)})
 	return before
 }
 

@@ -11,6 +11,8 @@ import (
 // TestDuplicates adds IPv6 addresses of which other hosts on the link have some.
 func TestDuplicates(t *testing.T) {
 	b, other := newBench(t), netlinktest.New(t)
+	b.net.IPv6(t)
+	other.IPv6(t)
 	b.net.Sysctl(t, "ipv6/conf/default/accept_dad", "1")
 	b.link("web", `{"bridge":{}}`)
 	b.net.IP(t, "link add port type veth peer name end netns "+other.Path)

@@ -81,6 +81,7 @@ func (r *search) lacksRoute(l link, a kernel.Address) (bool, error) {
 func withDefaultsOf(want *models.Address, is kernel.Address) *models.Address {
 	w, others := want.Copy(), &models.Address{}
 	kind.SetNetwork(others, is)
+	w.Position = 0
 	w.Peer, w.Metric, w.PrefixRoute = cmp.Or(w.Peer, others.Peer), cmp.Or(w.Metric, others.Metric), cmp.Or(w.PrefixRoute, others.PrefixRoute)
 	return w
 }

@@ -105,6 +105,9 @@ type link struct {
 	ours      bool // addresses that values name are ours, whoever added them
 	exclusive bool // other addresses are removed
 	up        bool
+	// positions are those that the addresses are to have, late are addresses that are not in that order.
+	positions map[netip.Prefix]uint32
+	late      map[netip.Prefix]bool
 }
 
 // learn finds which interfaces the scope is about, and which key an address belongs to.
@@ -237,6 +240,8 @@ func (r *search) on(l link) iter.Seq2[found, error] {
 		if slices.ContainsFunc(list, func(a kernel.Address) bool { return a.Protocol != 0 }) {
 			r.d.tells.Store(true)
 		}
+		l.positions = r.positions(l, list)
+		l.late = r.late(l, list)
 		for _, a := range r.withoutCopied(l, list) {
 			f, mine, err := r.found(l, a)
 			if err != nil {
@@ -249,7 +254,7 @@ func (r *search) on(l link) iter.Seq2[found, error] {
 				continue
 			}
 			if !r.scope.ReadOnly {
-				r.d.note(f.Meta, f.Key, f.Value)
+				r.d.note(f.Meta, f.Key, f.Value, l.positions[a.Prefix])
 			}
 			if !yield(f, nil) {
 				return
@@ -439,6 +444,9 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool, err error)
 	}
 	if a.Duplicate {
 		f.Value.DuplicateDetection = duplicate
+	}
+	if !l.late[a.Prefix] {
+		f.Value.Position = l.positions[a.Prefix]
 	}
 	lacks, err := r.lacksRoute(l, a)
 	if err != nil {

@@ -59,7 +59,7 @@ func derive(k scheduler.Key, v *models.Interface) []scheduler.Change {
 	if v.GetLinkOnly() {
 		return list
 	}
-	seen := map[scheduler.Key]bool{}
+	seen, positions := map[scheduler.Key]bool{}, v.AddressPositions(nameOf(k))
 	for _, text := range v.GetAddresses() {
 		key := scheduler.Key(models.AddressKey(nameOf(k), text))
 		if seen[key] {
@@ -72,9 +72,10 @@ func derive(k scheduler.Key, v *models.Interface) []scheduler.Change {
 		} else {
 			a.Address = strings.TrimPrefix(string(key), models.AddressPrefix(nameOf(k)))
 		}
-		if a.Claim != "" || strings.Contains(a.Address, ":") {
+		if a.Claim != "" || strings.Contains(a.Address, ":") { // nobody knows what a claim will hold
 			a.DuplicateDetection = v.GetDuplicateDetection()
 		}
+		a.Position = positions[string(key)]
 		list = append(list, scheduler.Set(key, a))
 	}
 	return list

@@ -1,6 +1,10 @@
 package owned
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"sync"
+)
 
 // Memory is what is believed to be in the kernel, in groups that go together, such as
 // all of a namespace. It is noted before something is made and forgotten before it is
@@ -54,6 +58,13 @@ func (m *Memory[G, K, T]) Get(g G, k K) (t T, there bool) {
 	defer m.mu.Unlock()
 	t, there = m.groups[g][k]
 	return t, there
+}
+
+// In returns all of a group, in no order.
+func (m *Memory[G, K, T]) In(g G) (all []T) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.groups[g]))
 }
 
 // All returns all that is believed, in no order.
