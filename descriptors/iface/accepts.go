@@ -167,17 +167,11 @@ func (d *iface) bySysctl(l kernel.Link, place string) bool {
 	})
 }
 
-// redirectsByAll is the setting of IPv4 redirects for all links of a namespace. Where packets are
-// not forwarded, a link accepts redirects if this setting or its own allows them. Clearing it
-// changes nothing for other links: without forwarding their own setting then decides, and with
-// forwarding the kernel itself keeps it 0.
-const redirectsByAll = "net/ipv4/conf/all/accept_redirects"
-
-// allRedirects returns the namespaces in which a managed sysctl sets [redirectsByAll].
+// allRedirects returns the namespaces in which a managed sysctl sets [kernel.AllRedirects].
 func (d *iface) allRedirects() saidBySysctl {
 	said := saidBySysctl{}
 	for _, e := range d.Owner.Entries(models.KindSysctl + "/") {
-		if strings.HasSuffix(e.Mark, " "+redirectsByAll) {
+		if strings.HasSuffix(e.Mark, " "+kernel.AllRedirects) {
 			said[e.NS] = true
 		}
 	}
@@ -186,7 +180,7 @@ func (d *iface) allRedirects() saidBySysctl {
 
 type saidBySysctl map[kernel.NS]bool
 
-// forbid clears [redirectsByAll] together with the setting of a link that must not accept
+// forbid clears [kernel.AllRedirects] together with the setting of a link that must not accept
 // redirects.
 func (said saidBySysctl) forbid(ns kernel.NS, s *kernel.AcceptSpec, want int) {
 	if want == 0 && !said[ns] {
@@ -331,11 +325,11 @@ func (d *iface) accepting(context.Context) (keys []scheduler.Key) {
 	return slices.Compact(keys)
 }
 
-// findOpen looks for a namespace in which [redirectsByAll] is set, as the kernel does when
+// findOpen looks for a namespace in which [kernel.AllRedirects] is set, as the kernel does when
 // forwarding ends, and assigns the repair to one managed link there.
 func (d *iface) findOpen(ns kernel.NS, values map[int]held) (k scheduler.Key) {
 	forwards, err := d.Kernel.Sysctl(ns, "net/ipv4/conf/all/forwarding")
-	all, wrong := d.Kernel.Sysctl(ns, redirectsByAll)
+	all, wrong := d.Kernel.Sysctl(ns, kernel.AllRedirects)
 	if err == nil && wrong == nil && forwards == "0" && all != "0" && !d.allRedirects()[ns] {
 		for _, h := range values {
 			made := !adopts(h.value) && !h.value.GetAdopt()
@@ -366,7 +360,7 @@ func (d *iface) isBusy(k scheduler.Key) bool {
 	return false
 }
 
-// isOpen reports whether the repair of [redirectsByAll] is assigned to a key. takeOpen ends the
+// isOpen reports whether the repair of [kernel.AllRedirects] is assigned to a key. takeOpen ends the
 // assignment, since the setting is about to be written.
 func (d *iface) isOpen(ns kernel.NS, k scheduler.Key) bool {
 	d.mu.Lock()

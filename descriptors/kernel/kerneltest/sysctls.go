@@ -35,6 +35,7 @@ func (k *Kernel) Sysctl(ns kernel.NS, place string) (value string, err error) {
 }
 
 func (n *namespace) setting(place string) (string, error) {
+	place = kernel.SettingName(place)
 	first, known := settings[place]
 	if parts := strings.Split(place, "/"); !known && len(parts) == 5 && parts[2] == "conf" {
 		of := parts[3]
@@ -68,12 +69,32 @@ func (k *Kernel) SetSysctl(ns kernel.NS, place, value string) error {
 				return syscall.EINVAL
 			}
 		}
-		n.settings[place] = strings.Join(numbers, "\t")
+		is := strings.Join(numbers, "\t")
+		n.settings[kernel.SettingName(place)] = is
+		if is != was {
+			n.writeOthers(place, is)
+		}
 		if strings.HasSuffix(place, "/disable_ipv6") {
 			k.switchIPv6(n)
 		}
 		return nil
 	})
+}
+
+// writeOthers writes the settings that change with another one. Links do not follow those of default
+// here.
+func (n *namespace) writeOthers(place, value string) {
+	var links []kernel.Link
+	for name := range n.names {
+		links = append(links, kernel.Link{Name: name})
+	}
+	for _, w := range kernel.SettingWrites(place) {
+		for to := range w.Places(links) {
+			if _, err := n.setting(to); err == nil && !w.Untouched {
+				n.settings[to] = w.Gets(value)
+			}
+		}
+	}
 }
 
 // forgetSettings forgets those of a link that goes.
@@ -122,9 +143,16 @@ func (l *link) on(family, name string) bool {
 	})
 }
 
-func (k *Kernel) ipv6Disabled(l *link) bool { return l.on("ipv6", "disable_ipv6") }
-
 func (k *Kernel) promotes(l *link) bool { return l.on("ipv4", "promote_secondaries") }
+
+// ipv6Disabled: the setting of all links counts only when it is written, which writes theirs.
+func (k *Kernel) ipv6Disabled(l *link) bool {
+	value, set := l.ns.settings["net/ipv6/conf/"+l.Name+"/disable_ipv6"]
+	if !set {
+		value = l.ns.settings["net/ipv6/conf/default/disable_ipv6"]
+	}
+	return value == "1"
+}
 
 // accepts is what a link accepts by its settings. A link that is too small for IPv6 has none of
 // that.

@@ -1,0 +1,89 @@
+package netlink_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
+)
+
+// settingsOf reads the settings of links, and those that are known to write one of these.
+func settingsOf() map[string]string {
+	is := map[string]string{}
+	for _, pattern := range []string{"ipv4/ip_*", "ipv4/conf/*/*", "ipv6/conf/*/*", "ipv4/neigh/*/*", "ipv6/neigh/*/*", "ipv6/route/*"} {
+		files, _ := filepath.Glob("/proc/sys/net/" + pattern)
+		for _, file := range files {
+			if value, err := os.ReadFile(file); err == nil {
+				is[strings.TrimPrefix(file, "/proc/sys/")] = strings.TrimSpace(string(value))
+			}
+		}
+	}
+	return is
+}
+
+// TestSettingWrites writes the settings of all, default and one link, and looks what else the kernel
+// has written. It is as [kernel.SettingWrites] and [kernel.SettingName] say.
+func TestSettingWrites(t *testing.T) {
+	n := netlinktest.New(t)
+	n.IPv6(t)
+	n.IP(t, "link add name a type bridge")
+	n.IP(t, "link add name b type bridge")
+	links := []kernel.Link{{Name: "lo"}, {Name: "a"}, {Name: "b"}}
+	if err := netlinktest.Inside(n.Path, func() error {
+		places := slices.DeleteFunc(slices.Sorted(maps.Keys(settingsOf())), func(place string) bool {
+			parts := strings.Split(place, "/") // those of one link stand for the others
+			return len(parts) == 5 && (parts[3] == "b" || parts[3] == "lo") || strings.HasPrefix(place, "net/ipv4/ip_") && place != "net/ipv4/ip_forward"
+		})
+		if len(places) < 150 {
+			return fmt.Errorf("only %d settings", len(places))
+		}
+		for _, place := range places {
+			writeAndCompare(t, place, links)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func writeAndCompare(t *testing.T, place string, links []kernel.Link) {
+	before := settingsOf()
+	number, err := strconv.Atoi(before[place])
+	if err != nil {
+		return
+	}
+	value := strconv.Itoa(map[bool]int{true: 1, false: 0}[number == 0])
+	if os.WriteFile("/proc/sys/"+place, []byte(value), 0) != nil {
+		return // of another kind, or read-only
+	}
+	after := settingsOf()
+	_ = os.WriteFile("/proc/sys/"+place, []byte(before[place]), 0)
+	written, may := map[string]string{}, map[string]string{}
+	for _, w := range kernel.SettingWrites(place) {
+		for to := range w.Places(links) {
+			if _, there := before[to]; !there {
+				continue
+			}
+			if may[to] = w.Gets(after[place]); !w.Untouched {
+				written[to] = may[to]
+			}
+		}
+	}
+	for _, to := range slices.Sorted(maps.Keys(after)) {
+		want, told := written[to]
+		if told && after[to] != want {
+			t.Errorf("%s=%s: %s is %s, want %s", place, after[place], to, after[to], want)
+		}
+		changed := to != place && after[to] != before[to] && kernel.SettingName(to) != kernel.SettingName(place)
+		if changed && !told && after[to] != may[to] && kernel.SettingName(to) == to {
+			t.Errorf("%s=%s: %s was %s and is %s, of which the table does not tell", place, after[place], to, before[to], after[to])
+		}
+	}
+}
