@@ -33,6 +33,7 @@ func New(deps Deps) scheduler.Descriptor[*models.Sysctl, kernel.LinkRef] {
 	d.objects = owned.Objects[*models.Sysctl, kernel.LinkRef]{
 		Kind: models.KindSysctl, Kernel: deps.Kernel, Owner: deps.Owner, Prepare: d.prepare, Forget: d.forget}
 	k := d.objects.Descriptor()
+	k.CreateBatch = d.createBatch
 	k.Update, k.Delete = d.objects.Update, d.delete // what was there before us stays in the ledger
 	k.Needs, k.Claims, k.Compare = needs, claims, compare
 	k.Retrieve, k.Watch = d.retrieve, d.watch
@@ -81,7 +82,7 @@ func claims(_ scheduler.Key, v *models.Sysctl) []scheduler.Claim {
 	if v.GetInterface() != "" {
 		at, where = "of "+v.GetInterface(), "of "+v.GetInterface()
 	}
-	return []scheduler.Claim{{ID: at + "|" + oneName(v.Path()), What: fmt.Sprintf("setting %s %s", v.GetKey(), where)}}
+	return []scheduler.Claim{{ID: at + "|" + kernel.SettingName(v.Path()), What: fmt.Sprintf("setting %s %s", v.GetKey(), where)}}
 }
 
 // compare: another place is another setting.

@@ -1,11 +1,12 @@
 package sysctl
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -66,6 +67,19 @@ func (d *sysctl) set(at kernel.LinkRef, v *models.Sysctl, value string) error {
 // mark names a setting in the ledger.
 func mark(at kernel.LinkRef, v *models.Sysctl) string { return at.String() + " " + v.Path() }
 
+// createBatch makes settings one after the other, those first with which the kernel writes others.
+func (d *sysctl) createBatch(ctx context.Context, ops []*op) {
+	rank := func(o *op) int {
+		if len(kernel.SettingWrites(o.Value.Path())) > 0 {
+			return 0
+		}
+		return 1
+	}
+	for _, o := range slices.SortedStableFunc(slices.Values(ops), func(a, b *op) int { return cmp.Compare(rank(a), rank(b)) }) {
+		d.objects.CreateBatch(ctx, []*op{o})
+	}
+}
+
 // prepare: what was there before us is kept in the ledger.
 func (d *sysctl) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkRef], err error) {
 	k, v := o.Key, o.Value
@@ -85,22 +99,48 @@ func (d *sysctl) prepare(ctx context.Context, o *op) (job owned.Job[kernel.LinkR
 		return job, err
 	}
 	e := kernel.Entry{ID: string(k), NS: at.NS, NSPath: nsPath, Index: at.Index, Value: models.Encode(v), Mark: mark(at, v)}
-	had, recorded := d.Owner.Entry(string(k))
-	recorded = recorded && had.Mark == e.Mark
-	if e.Prior = had.Prior; !recorded {
-		e.Prior, _ = json.Marshal(before) // a string never fails
+	w, p := write{now: before, from: before, to: v.EffectiveValue(), first: true}, prior{Value: before}
+	if had, ours := d.Owner.Entry(e.ID); ours && had.Mark == e.Mark {
+		w.first = false
+		w.from, p, err = keptBy(had)
 	}
-	return owned.Job[kernel.LinkRef]{Entries: []kernel.Entry{e}, Make: func() (kernel.LinkRef, error) {
+	if err == nil {
+		w.deps, err = d.dependents(at, v)
+	}
+	if err != nil {
+		return job, err
+	}
+	p, changed, err := w.shift(p)
+	e.Prior = p.encode()
+	return owned.Job[kernel.LinkRef]{Entries: append(changed, e), Make: func() (kernel.LinkRef, error) {
 		d.note(k, at, v)
 		if err := d.change(at, v, before); err != nil {
-			if !recorded {
-				d.forget(e)
-				d.Owner.Remove(e.ID)
+			return at, errors.Join(err, d.cancel(e, w))
+		}
+		if !same(before, v) {
+			if err := d.settle(w, p); err != nil {
+				return at, err
 			}
-			return at, err
 		}
 		return at, d.Owner.Hit("sysctl/made")
-	}}, nil
+	}}, err
+}
+
+// cancel has the ledger be as it was before a setting that was not ours yet, and the dependents as
+// they are in it.
+func (d *sysctl) cancel(e kernel.Entry, w write) error {
+	err := d.settle(w, prior{})
+	if !w.first {
+		return err
+	}
+	d.forget(e)
+	d.Owner.Remove(e.ID)
+	for _, s := range w.deps {
+		if s.ours != nil {
+			err = errors.Join(err, d.Owner.Record(*s.ours))
+		}
+	}
+	return err
 }
 
 // change brings a setting to the value, or leaves it as it was before.
@@ -160,20 +200,21 @@ func (d *sysctl) isPlace(e kernel.Entry, place, here string) (bool, error) {
 	if kernel.IsGone(err) {
 		return false, nil
 	}
-	return oneName(there) == oneName(here), err
+	return kernel.SettingName(there) == kernel.SettingName(here), err
 }
 
-// oneName is a place under the one of its names: the kernel has one setting at two.
-func oneName(place string) string {
-	if place == "net/ipv4/conf/all/forwarding" {
-		return "net/ipv4/ip_forward"
+// lane is equal of whatever may be one setting, or is written with another one: two keys must not
+// look at once whether another one has it.
+func lane(place string) string {
+	switch name := path.Base(kernel.SettingName(place)); name {
+	case "ip_forward", "accept_redirects":
+		return "forwarding"
+	case "stable_secret":
+		return "addr_gen_mode"
+	default:
+		return name
 	}
-	return place
 }
-
-// lane is equal of whatever may be one setting: two keys must not look at once whether
-// another one has it.
-func lane(place string) string { return path.Base(oneName(place)) }
 
 // delete gives a setting back the value that it had before us.
 func (d *sysctl) delete(_ context.Context, k scheduler.Key, _ *models.Sysctl, _ kernel.LinkRef) error {
@@ -182,26 +223,55 @@ func (d *sysctl) delete(_ context.Context, k scheduler.Key, _ *models.Sysctl, _ 
 
 func (d *sysctl) restore(e kernel.Entry) error {
 	at, v, err := recorded(e)
-	var prior, now string
-	if err == nil {
-		err = json.Unmarshal(e.Prior, &prior)
+	if err != nil {
+		return err
 	}
+	from, p, err := keptBy(e)
 	if err == nil {
-		now, err = d.get(at, v)
-	}
-	if err == nil && now != prior {
-		err = d.set(at, v, prior)
+		err = d.giveBack(e, at, v, write{from: from, to: p.Value, last: true}, p)
 	}
 	if err != nil {
-		return fmt.Errorf("give %s back its earlier value %q: %w", v.GetKey(), prior, err)
+		return fmt.Errorf("give %s back its earlier value %q: %w", v.GetKey(), p.Value, err)
 	}
 	return nil
+}
+
+func (d *sysctl) giveBack(e kernel.Entry, at kernel.LinkRef, v *models.Sysctl, w write, p prior) (err error) {
+	if w.now, err = d.get(at, v); err == nil {
+		w.deps, err = d.dependents(at, v)
+	}
+	if err != nil {
+		return err
+	}
+	p, changed, err := w.shift(p)
+	if err != nil {
+		return err
+	}
+	if e.Prior = p.encode(); len(w.deps) > 0 {
+		err = d.Owner.Record(append(changed, e)...)
+	}
+	if err == nil && w.now != w.to {
+		err = d.set(at, v, w.to)
+	}
+	if err == nil {
+		err = d.settle(w, p)
+	}
+	return err
 }
 
 // recorded is what the ledger says of a setting.
 func recorded(e kernel.Entry) (at kernel.LinkRef, v *models.Sysctl, err error) {
 	v, err = models.DecodeValue[*models.Sysctl](e.Value)
 	return kernel.LinkRef{NS: e.NS, Index: e.Index}, v, err
+}
+
+// keptBy returns the value that the ledger has for a setting, and what was there before.
+func keptBy(e kernel.Entry) (value string, p prior, err error) {
+	_, v, err := recorded(e)
+	if err == nil {
+		p, err = decodePrior(e)
+	}
+	return v.EffectiveValue(), p, err
 }
 
 // as is a value with another setting.
