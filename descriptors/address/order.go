@@ -50,7 +50,7 @@ func misplaced(there []placed) []placed {
 		networks[p.Network()] = true
 		primary = append(primary, p)
 	}
-	wanted = append(primary, secondary...)
+	wanted = slices.Concat(primary, secondary)
 	stay := 0
 	for _, p := range there {
 		if p.Prefix == wanted[stay].Prefix {

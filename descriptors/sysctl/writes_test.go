@@ -343,7 +343,7 @@ func playDependents(t *testing.T, r *rand.Rand) {
 		f := parents[place]
 		_, wanted := m.wanted[place]
 		_, under := m.wanted[f.parent]
-		step := ""
+		var step string
 		switch r.IntN(8) {
 		case 0, 1, 2:
 			step = "want " + place + "=" + value
