@@ -154,22 +154,29 @@ func (r *search) positions(l link, there []kernel.Address) map[netip.Prefix]uint
 		if !a.Prefix.Addr().Is4() {
 			continue
 		}
-		k, _ := r.keyOf(l, kernel.AddressRef{LinkRef: l.ref, Prefix: a.Prefix})
-		e, recorded := r.d.Owner.Entry(string(k))
-		switch kn, known := r.wanted[place{l.name, a.Prefix}]; {
-		case known && kn.Value != nil:
-			positions[a.Prefix] = kn.Value.GetPosition()
-		case recorded:
-			positions[a.Prefix] = r.written(true, e).GetPosition()
-		default:
-			positions[a.Prefix] = listed[models.AddressKey(l.name, a.Prefix.String())]
+		if n := r.position(l, a, listed); n != 0 {
+			positions[a.Prefix] = n
 		}
 	}
 	return positions
 }
 
+func (r *search) position(l link, a kernel.Address, listed map[string]uint32) uint32 {
+	if kn := r.wanted[place{l.name, a.Prefix}]; kn.Value != nil {
+		return kn.Value.GetPosition()
+	}
+	k, _ := r.keyOf(l, kernel.AddressRef{LinkRef: l.ref, Prefix: a.Prefix})
+	if e, recorded := r.d.Owner.Entry(string(k)); recorded {
+		return r.written(true, e).GetPosition()
+	}
+	return listed[models.AddressKey(l.name, a.Prefix.String())]
+}
+
 // late returns the addresses of a link that are to come after others, and do not.
 func (r *search) late(l link, there []kernel.Address) map[netip.Prefix]bool {
+	if len(l.positions) == 0 {
+		return nil
+	}
 	list := r.d.placedAmong(l.ref, there, func(a kernel.Address) (uint32, bool) {
 		at := kernel.AddressRef{LinkRef: l.ref, Prefix: a.Prefix}
 		_, ours := r.keyOf(l, at)
