@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 )
 
 // Routes are those of all tables.
@@ -60,6 +61,15 @@ func (r Route) Equal(o Route) bool {
 		r.Type == o.Type && r.Scope == o.Scope && r.Src == o.Src && r.MTU == o.MTU && r.Index == o.Index &&
 		r.Gateway == o.Gateway && r.Onlink == o.Onlink && r.Encap == o.Encap && r.Nexthop == o.Nexthop && r.More == o.More &&
 		slices.Equal(r.NextHops, o.NextHops)
+}
+
+// RouteMark is what the ledger knows a route by: what the kernel knows it by within a namespace. It
+// is made several times of each route, so without fmt.
+func RouteMark(dst string, table, metric uint32) string {
+	text := make([]byte, 0, 64)
+	text = append(append(text, dst...), " table "...)
+	text = append(strconv.AppendUint(text, uint64(table), 10), " metric "...)
+	return string(strconv.AppendUint(text, uint64(metric), 10))
 }
 
 // NextHop is one of several ways of a route.

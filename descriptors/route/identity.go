@@ -18,15 +18,7 @@ type identity struct {
 }
 
 // String is the mark of a route in the ledger.
-func (i identity) String() string { return mark(i.dst.String(), i.table, i.metric) }
-
-// mark is made several times of each route, so without fmt.
-func mark(dst string, table, metric uint32) string {
-	text := make([]byte, 0, 64)
-	text = append(append(text, dst...), " table "...)
-	text = append(strconv.AppendUint(text, uint64(table), 10), " metric "...)
-	return string(strconv.AppendUint(text, uint64(metric), 10))
-}
+func (i identity) String() string { return kernel.RouteMark(i.dst.String(), i.table, i.metric) }
 
 // parseIdentity reads such a mark; what is none is the identity of no route.
 func parseIdentity(mark string) identity {

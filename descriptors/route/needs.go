@@ -71,7 +71,7 @@ func (d *route) sourceNeeds(v *models.Route) []scheduler.Need {
 // known here, so two interfaces of one namespace are told apart; between
 // their routes the kernel decides.
 func claims(_ scheduler.Key, v *models.Route) []scheduler.Claim {
-	id := mark(destination(v), v.EffectiveTable(), v.EffectiveMetric())
+	id := kernel.RouteMark(destination(v), v.EffectiveTable(), v.EffectiveMetric())
 	where, at := "in "+v.GetNamespace().Text(), "in "+selector.Text(v.GetNamespace())
 	if names := v.Interfaces(); len(names) > 0 {
 		where, at = "by "+names[0], ""
