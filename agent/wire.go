@@ -76,7 +76,9 @@ type host struct {
 	store *cni.Store
 	// places finds namespaces, once the kinds are registered.
 	places selector.Places
-	boot   string
+	// enslaving says what stops working when links join their masters, once the kinds are registered.
+	enslaving func(ctx context.Context, keys []string, value func(key string) *models.Interface) []string
+	boot      string
 	// lost is what the ledgers cannot tell any more.
 	lost *losses
 	log  *slog.Logger
@@ -246,7 +248,7 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	if err != nil {
 		return err
 	}
-	interfaces, err := scheduler.Register(s, iface.New(iface.Deps{
+	deps := iface.Deps{
 		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: self, Announcer: h.announcer,
 		KeyFile: keyFile, Shadow: c.Shadow == on,
 		Everywhere: func() { openAllNamespaces(h.kernel, c) },
@@ -255,10 +257,12 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 		},
 		Leaving: func(k scheduler.Key, v *models.Interface) error {
 			return cni.Queue{Dir: c.RunDir}.Leaving(h.store, string(k), v)
-		}}))
+		}}
+	interfaces, err := scheduler.Register(s, iface.New(deps))
 	if err != nil {
 		return err
 	}
+	h.enslaving = iface.Enslaving(deps)
 	self.Bind(interfaces)
 	var addresses *scheduler.Kind[*models.Address, kernel.AddressRef]
 	addresses, err = scheduler.Register(s, address.New(address.Deps{
@@ -562,11 +566,12 @@ func (a *agent) wireAPI() (err error) {
 	a.api, err = api.New(api.Config{
 		Scheduler: api.Engine(a.sched), Store: a.store, StoreSource: etcd.Source, Confirms: a.confirms, Freezer: a.freezer, Surveyor: a,
 		Decode: a.reach.decode, Place: a.place, Containers: a.tracker, Resources: a.used(), CNI: a.cni, Events: a.recorder.log, Health: a.health, Synced: a.synced, Accept: a.accept,
-		Metrics: metrics.Handler(a.figures()),
-		Pages:   ui.Handler(),
-		Recent:  a.recent,
-		Levels:  a.levels,
-		Label:   a.config.Label, Version: buildinfo.Version(), Commit: buildinfo.Commit(), Started: a.started,
+		Enslaving: a.host.enslaving,
+		Metrics:   metrics.Handler(a.figures()),
+		Pages:     ui.Handler(),
+		Recent:    a.recent,
+		Levels:    a.levels,
+		Label:     a.config.Label, Version: buildinfo.Version(), Commit: buildinfo.Commit(), Started: a.started,
 		Log: a.log.With("part", "api"),
 	})
 	return err

@@ -247,7 +247,8 @@ type Interface struct {
 	// are removed, with an empty list ([]) all addresses. Without addresses, and on links of others,
 	// addresses of others stay.
 	Addresses []string `protobuf:"bytes,6,rep,name=addresses,proto3" json:"addresses,omitempty"`
-	// Logical name of the bridge, bond or vrf that the interface belongs to.
+	// Logical name of the bridge, bond or vrf that the interface belongs to. Addresses and routes
+	// of others on a link that joins one can stop working; agentctl plan names them.
 	Master string `protobuf:"bytes,7,opt,name=master,proto3" json:"master,omitempty"`
 	// Leave addresses to others. Not together with addresses.
 	LinkOnly bool `protobuf:"varint,8,opt,name=link_only,json=linkOnly,proto3" json:"link_only,omitempty"`

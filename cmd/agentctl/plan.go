@@ -19,7 +19,8 @@ func newPlan(c *cli) *cobra.Command {
 		Short: "Show what a change would do, and do nothing",
 		Long: `Plan shows the steps that an apply of the files would take, in their order, with
 the reason of each and with what it does to traffic; then what would break.
-Nothing is changed.
+Notes name addresses and routes of others that stop working, or go, because
+their link joins a bridge, bond or vrf. Nothing is changed.
 
 With --vanish it shows what would be if keys were gone from the host, with all
 that depends on them: a container dies, somebody removes a link. With --unread,
@@ -115,6 +116,7 @@ func (c *cli) planAnswer(p *apiv1.PlanResponse) answer {
 			if p.Held != "" {
 				c.tell("more would go than may at once: %s; it is held back until it is released, unless this plan is executed (apply --plan)", p.Held)
 			}
+			c.notes(p.Notes)
 		},
 	}
 }

@@ -33,6 +33,7 @@
 //	adopt       existing, loopback
 //
 // What links of all types have, and takes more than a patch, is in altnames and offloads.
+// What a link loses when it joins a master is in enslave; plans say it.
 //
 // testdata/attributes has the life of each.
 package iface

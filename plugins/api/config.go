@@ -31,6 +31,10 @@ type Config struct {
 	Place func(source, key string) string
 	// Confirms takes back changes that nobody confirms.
 	Confirms *confirm.Confirmer
+	// Enslaving says what of others stops working when the links of these interfaces join their
+	// masters; value is the value of an interface by then, nil if there is none. Nil: nobody can
+	// tell.
+	Enslaving func(ctx context.Context, keys []string, value func(key string) *models.Interface) []string
 	// Surveyor finds what others made; nil: it cannot be looked for.
 	Surveyor Surveyor
 	// Freezer holds everything.

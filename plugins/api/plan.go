@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 	"github.com/plumb-net/plumb/scheduler"
@@ -22,6 +24,7 @@ func (s *Server) Plan(ctx context.Context, r *apiv1.PlanRequest) (*apiv1.PlanRes
 	if err != nil {
 		return nil, err
 	}
+	out.Plan.Notes = out.Notes
 	return out.Plan, nil
 }
 
@@ -46,7 +49,37 @@ func (s *Server) dryRun(ctx context.Context, req request) (*apiv1.ApplyResponse,
 	if len(req.vanish)+len(req.unread) > 0 {
 		out.Reads, out.Unsaved = nil, "it supposes that something happens on the live host"
 	}
+	st.notes = append(st.notes, s.enslaving(ctx, req, out.Steps)...)
 	return &apiv1.ApplyResponse{Outcome: "planned", Changes: st.report(), Plan: out, Notes: st.notes}, nil
+}
+
+// enslaving says what of others stops working because of the links that join a master.
+func (s *Server) enslaving(ctx context.Context, req request, steps []*apiv1.Step) []string {
+	if s.Enslaving == nil {
+		return nil
+	}
+	var keys []string
+	for _, step := range steps {
+		if strings.HasPrefix(step.Key, models.InterfaceKey("")) && step.Op != scheduler.OpDelete.String() {
+			keys = append(keys, step.Key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	written := make(map[string]proto.Message, len(req.wishes))
+	for _, w := range req.wishes {
+		written[w.key] = w.message
+	}
+	return s.Enslaving(ctx, keys, func(key string) *models.Interface {
+		message, ok := written[key]
+		if !ok {
+			st, _ := s.Scheduler.Get(ctx, scheduler.Key(key)) // else nothing is desired
+			message, _ = st.Desired.(proto.Message)
+		}
+		v, _ := message.(*models.Interface)
+		return v
+	})
 }
 
 // message is the request as a plan keeps it.

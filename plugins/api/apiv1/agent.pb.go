@@ -4334,7 +4334,10 @@ type PlanResponse struct {
 	Request *PlanRequest `protobuf:"bytes,7,opt,name=request,proto3" json:"request,omitempty"`
 	// Why the deletions would be held back if the change were not made by executing this
 	// plan: more would go than may at once.
-	Held          string `protobuf:"bytes,8,opt,name=held,proto3" json:"held,omitempty"`
+	Held string `protobuf:"bytes,8,opt,name=held,proto3" json:"held,omitempty"`
+	// What else is worth knowing, such as addresses and routes of others that stop working. It is
+	// read from the host, and is no part of what base is the digest of.
+	Notes         []string `protobuf:"bytes,9,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4423,6 +4426,13 @@ func (x *PlanResponse) GetHeld() string {
 		return x.Held
 	}
 	return ""
+}
+
+func (x *PlanResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
 }
 
 // Effect is how a key would stand at the end of a plan, and stands now.
@@ -10015,7 +10025,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x03set\x18\x03 \x01(\tR\x03set\x12\x14\n" +
 	"\x05prune\x18\x04 \x01(\bR\x05prune\x12\x16\n" +
 	"\x06vanish\x18\x05 \x03(\tR\x06vanish\x12\x16\n" +
-	"\x06unread\x18\x06 \x03(\tR\x06unread\"\xba\x02\n" +
+	"\x06unread\x18\x06 \x03(\tR\x06unread\"\xd0\x02\n" +
 	"\fPlanResponse\x12\x12\n" +
 	"\x04base\x18\x01 \x01(\tR\x04base\x12(\n" +
 	"\x05steps\x18\x02 \x03(\v2\x12.plumb.api.v1.StepR\x05steps\x12/\n" +
@@ -10024,7 +10034,8 @@ const file_agent_proto_rawDesc = "" +
 	"\x05reads\x18\x05 \x03(\v2\x12.plumb.api.v1.ReadR\x05reads\x12\x18\n" +
 	"\aunsaved\x18\x06 \x01(\tR\aunsaved\x123\n" +
 	"\arequest\x18\a \x01(\v2\x19.plumb.api.v1.PlanRequestR\arequest\x12\x12\n" +
-	"\x04held\x18\b \x01(\tR\x04held\"\xa3\x01\n" +
+	"\x04held\x18\b \x01(\tR\x04held\x12\x14\n" +
+	"\x05notes\x18\t \x03(\tR\x05notes\"\xa3\x01\n" +
 	"\x06Effect\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x10\n" +
 	"\x03was\x18\x02 \x01(\tR\x03was\x12\x14\n" +
