@@ -69,7 +69,9 @@ export class Plan {
       broken.length > 0 && h('ul', { id: 'broken' }, broken.map((e) => this.effect(e))),
       waiting.length > 0 && h('h2', {}, 'Will wait'),
       waiting.length > 0 && h('ul', {}, waiting.map((e) => this.effect(e))),
-      plan.held && h('p', { class: 'error' }, plan.held));
+      plan.held && h('p', { class: 'error' }, plan.held),
+      plan.notes && h('h2', {}, 'Notes'),
+      plan.notes && h('ul', { id: 'notes' }, plan.notes.map((note) => h('li', {}, note))));
     byId('apply').hidden = !this.may || plan.unsaved !== undefined;
   }
 
