@@ -56,18 +56,27 @@ func (h *Host) Picture() string {
 	return strings.ReplaceAll(h.settled(loosely), h.Label, "LABEL")
 }
 
-// settled waits until the kernel is through with what it does by itself: IPv6
-// addresses are tentative for a second or two.
+// settled waits until the kernel is through with what it does by itself: IPv6 addresses are tentative
+// for a second or two, and for as long a link that has lost its carrier, such as a new bridge, may
+// be shown without either state.
 func (h *Host) settled(clean func(map[string]any)) (picture string) {
 	h.t.Helper()
-	h.Eventually("no address is tentative", func() error {
+	h.Eventually("no address is tentative, and each link has a carrier or none", func() error {
 		if picture = h.picture(clean); strings.Contains(picture, `"tentative":true`) {
-			return errors.New("one is")
+			return errors.New("an address is tentative")
+		}
+		for _, flags := range linkFlags.FindAllString(picture, -1) {
+			if strings.Contains(flags, `"UP"`) && !strings.Contains(flags, "LOWER_UP") && !strings.Contains(flags, "NO-CARRIER") {
+				return errors.New("a link is up without telling of its carrier: " + flags)
+			}
 		}
 		return nil
 	})
 	return picture
 }
+
+// linkFlags are the flags of a link.
+var linkFlags = regexp.MustCompile(`"flags":\["BROADCAST[^]]*\]`)
 
 func (h *Host) picture(clean func(map[string]any)) string {
 	h.t.Helper()
