@@ -18,7 +18,7 @@ func routed(t *testing.T, b *bench) kernel.Link {
 	t.Helper()
 	l := pair(t, b)
 	for _, p := range []string{"10.0.0.1/24", "fd00::1/64"} {
-		if err := b.AddAddress(b.Own(), kernel.Address{Index: l.Index, Prefix: prefix(p)}); err != nil {
+		if err := b.AddAddress(b.Own(), kernel.Address{Index: l.Index, Prefix: prefix(p), NoDetection: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
