@@ -72,6 +72,16 @@ func RouteMark(dst string, table, metric uint32) string {
 	return string(strconv.AppendUint(text, uint64(metric), 10))
 }
 
+// NoWay explains an error of the kernel that it finds no way to a gateway of the route. Of several
+// gateways the kernel does not report which one it is.
+func (r Route) NoWay(err error) error {
+	gateway := "one of its gateways"
+	if r.Gateway.IsValid() {
+		gateway = "gateway " + r.Gateway.String()
+	}
+	return fmt.Errorf("no way to %s on its link; is there an address of its subnet, or is the route onlink? %w", gateway, err)
+}
+
 // NextHop is one of several ways of a route.
 type NextHop struct {
 	Index   int

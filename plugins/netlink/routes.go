@@ -147,7 +147,7 @@ func (k *Kernel) putRoute(ns kernel.NS, act string, flags int, r kernel.Route) e
 // hintRoute says what the kernel means by its commonest refusals.
 func hintRoute(r kernel.Route, err error) error {
 	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) {
-		return fmt.Errorf("no way to gateway %s on its link; is there an address of its subnet, or is the route onlink? %w", r.Gateway, err)
+		return r.NoWay(err)
 	}
 	return err
 }

@@ -309,7 +309,7 @@ func (n *namespace) checked4(r kernel.Route) (kernel.Route, error) {
 // hinted says what the kernel means by its commonest refusals.
 func hinted(r kernel.Route, err error) error {
 	if err == syscall.ENETUNREACH || err == syscall.EHOSTUNREACH {
-		return fmt.Errorf("no way to gateway %s on its link; is there an address of its subnet, or is the route onlink? %w", r.Gateway, err)
+		return r.NoWay(err)
 	}
 	return err
 }
