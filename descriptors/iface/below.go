@@ -1,6 +1,9 @@
 package iface
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
@@ -14,6 +17,16 @@ type below struct{ fixed }
 
 func (below) needs(_ scheduler.Key, v *models.Interface) []scheduler.Need {
 	return parentNeeds(v, "the interface below")
+}
+
+// onParent names the parent if that is down, and the kernel refuses to set the link up for it. Of
+// the types with a parent only VLANs are refused; the others are up without a carrier.
+func (d *iface) onParent(w *wish, err error) error {
+	if !errors.Is(err, kernel.ErrDown) {
+		return err
+	}
+	err = fmt.Errorf("a %s can be up only while its parent is: %w", w.value.LinkType(), err)
+	return kind.Down(d.Kernel, d.Interfaces, err, w.value.Parent())
 }
 
 type macvlan struct{ below }

@@ -166,7 +166,7 @@ func (d *iface) made(w *wish, spec kernel.LinkSpec, l kernel.Link, err error) (k
 		}
 	}
 	if err != nil {
-		return l, explain(w, "create", err)
+		return l, explain(w, "create", d.onParent(w, err))
 	}
 	return l, nil
 }
@@ -225,7 +225,7 @@ func (d *iface) finish(ns kernel.NS, ws []*wish) {
 	}
 	for i, err := range d.Kernel.SetLinks(ns, changes) {
 		if err != nil {
-			changing[i].err = explain(changing[i], "set up", err)
+			changing[i].err = explain(changing[i], "set up", d.onParent(changing[i], err))
 		}
 	}
 	for _, w := range ws {
@@ -292,7 +292,7 @@ func (d *iface) setLink(w *wish, l kernel.Link, p kernel.LinkPatch) error {
 			return explain(w, "read back", err)
 		}
 	} else if err := d.Kernel.SetLink(l.NS, l.Index, p); err != nil {
-		return explain(w, "set up", err)
+		return explain(w, "set up", d.onParent(w, err))
 	}
 	return nil
 }

@@ -152,7 +152,8 @@ func (d *nexthop) explain(w *wish, err error) error {
 		return scheduler.Blocked(selector.LinkKey(w.value.GetNamespace(), "lo"),
 			fmt.Errorf("the kernel takes a blackhole only while the loopback of the namespace is up: %w", err))
 	}
-	return fmt.Errorf("the kernel takes a nexthop only while its link is up and has carrier: %w", err)
+	err = fmt.Errorf("the kernel takes a nexthop only while its link is up and has a carrier: %w", err)
+	return kind.Down(d.Kernel, d.Interfaces, err, w.value.GetInterface())
 }
 
 // holder is another key that has the number and is wanted still. Claims do not see that two

@@ -245,8 +245,11 @@ func (d *route) made(ctx context.Context, w *wish) error {
 		return w.err
 	}
 	err := w.err
-	if errors.Is(err, kernel.ErrExist) {
+	switch {
+	case errors.Is(err, kernel.ErrExist):
 		err = d.clash(ctx, w)
+	case err != nil:
+		err = kind.Down(d.Kernel, d.Interfaces, err, w.value.Interfaces()...)
 	}
 	if err == nil {
 		return d.Owner.Hit("route/made")
@@ -384,7 +387,7 @@ func (d *route) update(ctx context.Context, k scheduler.Key, from, to *models.Ro
 	d.note(was.NS, k, w.route)
 	if err := d.Kernel.ReplaceRoute(was.NS, w.route); err != nil {
 		d.note(was.NS, k, unseen(w.route))
-		return was, explain(w, err)
+		return was, explain(w, kind.Down(d.Kernel, d.Interfaces, err, to.Interfaces()...))
 	}
 	return w.at(), d.Owner.Record(w.entry())
 }

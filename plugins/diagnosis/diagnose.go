@@ -226,9 +226,9 @@ func (d *diagnosis) unfit() Finding {
 	who, _ := d.find(d.root.By)
 	switch v := wish[proto.Message](d.root.Status).(type) {
 	case *models.Interface:
-		if r := wish[*models.Route](who); r != nil && !v.IsEnabled() {
+		if by, _, _ := strings.Cut(string(d.root.By), "/"); !v.IsEnabled() && (by == models.KindRoute || by == models.KindNexthop) {
 			return Finding{
-				Text:   fmt.Sprintf("%s is disabled (enabled: false), and the kernel takes no route over a link that is down", d.root.Key),
+				Text:   fmt.Sprintf("%s is disabled (enabled: false), and the kernel takes no %s over a link that is down", d.root.Key, by),
 				Advice: fmt.Sprintf("enable it in its value, or delete %s", d.root.By),
 			}
 		}

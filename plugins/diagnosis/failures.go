@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/plumb-net/plumb/models"
@@ -10,6 +11,9 @@ import (
 
 // failed: what was tried last failed. What the kernel says seldom tells why.
 func (d *diagnosis) failed() Finding {
+	if found, known := d.down(); known {
+		return found
+	}
 	if v := wish[*models.Interface](d.root.Status); v != nil {
 		if found, known := d.mtu(v); known {
 			return found
@@ -52,6 +56,26 @@ func (d *diagnosis) failed() Finding {
 		return advice("mend what the error names; it is tried again at %s, or at once: agentctl resync %s", clock(d.root.Status.NextTry), d.root.Key)
 	}
 	return advice("mend what the error names, then have it tried again: agentctl resync %s", d.root.Key)
+}
+
+// isDown is how an error names an interface whose link is down.
+var isDown = regexp.MustCompile(`\b(` + models.KindInterface + `/\S+) is down\b`)
+
+// down: the kernel takes nothing over a link that is down, and no VLAN is up without its parent.
+func (d *diagnosis) down() (Finding, bool) {
+	m := isDown.FindStringSubmatch(d.root.Status.Reason)
+	if m == nil {
+		return Finding{}, false
+	}
+	s, _ := d.find(scheduler.Key(m[1]))
+	switch v := wish[*models.Interface](s); {
+	case !v.IsEnabled():
+		return advice("enable %s in its value, or delete %s", m[1], d.root.Key), true
+	case v.GetExisting() != nil:
+		host := v.EffectiveHostName(m[1])
+		return advice("set the link %s up in %s: ip link set %s up, or enabled: true in %s", host, v.GetNamespace().Text(), host, m[1]), true
+	}
+	return advice("it is tried again when %s is up, see agentctl why %s", m[1], m[1]), true
 }
 
 // Below is the key of the interface below the one that a root is about, "" if there is

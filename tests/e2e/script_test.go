@@ -436,7 +436,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`\bapply-\d{6}-[0-9a-f]{2}\b`), "apply-NAME"},
 	{regexp.MustCompile(`net:\[\d+\]`), "net:[INODE]"},
 	{regexp.MustCompile(`pid:\d+`), "pid:N"},
-	{regexp.MustCompile(`\b(pid|process|netlink port|transaction|revision|of link|wireguard) \d+`), "$1 N"},
+	{regexp.MustCompile(`\b(pid|process|netlink port|transaction|revision|of link|change link|wireguard) \d+`), "$1 N"},
 	{regexp.MustCompile(`proc(/|%2F)\d+`), "proc${1}N"},
 	{regexp.MustCompile(`"undo \d+"`), `"undo N"`},
 	{regexp.MustCompile(`\broot for \S+ \(`), "root ("}, // where somebody logged in
