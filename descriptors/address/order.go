@@ -146,14 +146,11 @@ func (d *address) addAgain(link kernel.LinkRef, there []kernel.Address, late []p
 	return r.err
 }
 
-// positions returns the positions that the addresses of a link are to have. Before the sources have synced
+// positions returns the positions that the addresses of a link are to have, also the IPv6 address of a claim. Before the sources have synced
 // they are those that the list of the interface or the ledger says.
 func (r *search) positions(l link, there []kernel.Address) map[netip.Prefix]uint32 {
 	listed, positions := r.d.interfaceOf(l.name).AddressPositions(l.name), map[netip.Prefix]uint32{}
 	for _, a := range there {
-		if !a.Prefix.Addr().Is4() {
-			continue
-		}
 		if n := r.position(l, a, listed); n != 0 {
 			positions[a.Prefix] = n
 		}
