@@ -62,7 +62,16 @@ func fieldDoc(fd protoreflect.FieldDescriptor, sub protoreflect.MessageDescripto
 }
 
 func explainField(at string, fd protoreflect.FieldDescriptor) string {
-	return at + ": " + typeWord(fd) + "\n" + wrap(docOf(fd), "  ")
+	return at + ": " + typeWord(fd) + "\n" + fieldText(fd, "  ")
+}
+
+// fieldText is the comment of a field, and its default on a line of its own.
+func fieldText(fd protoreflect.FieldDescriptor, indent string) string {
+	text := wrap(docOf(fd), indent)
+	if d := defaultOf(fd.FullName()); d != "" {
+		text += wrap("default: "+d, indent)
+	}
+	return text
 }
 
 func explainMessage(title, text string, md protoreflect.MessageDescriptor) string {
@@ -83,7 +92,7 @@ func explainMessage(title, text string, md protoreflect.MessageDescriptor) strin
 			b.WriteString("\n" + head + "\n")
 			last = head
 		}
-		fmt.Fprintf(&b, "  %s: %s\n%s", fd.Name(), typeWord(fd), wrap(docOf(fd), "      "))
+		fmt.Fprintf(&b, "  %s: %s\n%s", fd.Name(), typeWord(fd), fieldText(fd, "      "))
 	}
 	return b.String()
 }
