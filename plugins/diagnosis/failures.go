@@ -41,6 +41,8 @@ func (d *diagnosis) failed() Finding {
 		return advice("the agent lacks a right: run it as root, with CAP_NET_ADMIN and CAP_SYS_ADMIN, outside of other user namespaces")
 	case d.kind == models.KindSysctl && says("does not exist"):
 		return advice("correct key of %s, or load the module that has the setting", d.root.Key)
+	case says("its bridges have no vlans"):
+		return advice("take bridge.vlan_filtering out of %s, or boot a kernel that has it", d.root.Key)
 	case says("not supported", "unknown device type"):
 		return advice("this kernel cannot do that: load its module, or use another type (agentctl explain %s)", d.kind)
 	case says("no space left", "too many open files", "cannot allocate", "no buffer space"):

@@ -57,6 +57,19 @@ func sentinel(err error) error {
 	return nil
 }
 
+// noDeviceType is what the kernel says, since Linux 5.2, of a link type that it lacks.
+const noDeviceType = "Unknown device type"
+
+// withoutVLANs returns the error of a kernel whose bridges have no VLANs, and which therefore refuses
+// settings of a bridge; nil if it refuses them for another reason.
+func withoutVLANs(s *kernel.BridgeSpec, err error) error {
+	var r *refusal
+	if s == nil || s.VLANFiltering == nil || !errors.As(err, &r) || r.errno != unix.EOPNOTSUPP || r.why == noDeviceType {
+		return nil
+	}
+	return fmt.Errorf("%w; its bridges have no VLANs (CONFIG_BRIDGE_VLAN_FILTERING)", refused(err))
+}
+
 // modules names the kernel module behind a link type where it differs from it.
 var modules = map[string]string{"vlan": "8021q", "tun": "tun"}
 

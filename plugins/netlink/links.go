@@ -185,7 +185,7 @@ func (k *Kernel) setLink(n *namespace, index int, p kernel.LinkPatch) error {
 			continue
 		}
 		if err := n.do(m, nil); err != nil {
-			return err
+			return cmp.Or(withoutVLANs(p.Bridge, err), err)
 		}
 	}
 	if p.Master != nil && *p.Master != 0 {
@@ -210,7 +210,7 @@ func (k *Kernel) setLinks(n *namespace, changes []kernel.LinkChange, errs []erro
 		var ports []int
 		for j, err := range n.doEach(ms, nil) {
 			c := changes[of[j]]
-			if errs[of[j]] = err; err == nil && c.Patch.Master != nil && *c.Patch.Master != 0 {
+			if errs[of[j]] = cmp.Or(withoutVLANs(c.Patch.Bridge, err), err); err == nil && c.Patch.Master != nil && *c.Patch.Master != 0 {
 				ports = append(ports, c.Index)
 			}
 		}

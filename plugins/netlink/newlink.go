@@ -238,6 +238,9 @@ func (b *birth) heard(typ uint16, body []byte) {
 
 // born is the link that the kernel has made, unless it has not.
 func (b *birth) born(err error) (kernel.Link, error) {
+	if lacks := withoutVLANs(b.spec.Bridge, err); lacks != nil {
+		return kernel.Link{}, lacks
+	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		return kernel.Link{}, unknownType(b.kind, err)
 	}
