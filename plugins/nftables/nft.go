@@ -43,7 +43,7 @@ func (t *Tables) Table(ctx context.Context, ns kernel.NS, family, name string) (
 	out, err := t.run(ctx, ns, 0, "", "--stateless", "list", "table", family, name)
 	var said *complaint
 	if errors.As(err, &said) && strings.HasPrefix(said.text, "syntax error") { // nothing but the name can be wrong
-		return kernel.Table{}, &kernel.TextError{Field: "table", Text: name, Err: fmt.Errorf("a word of nft's own; choose another name: %w", err)}
+		return kernel.Table{}, &kernel.TextError{Field: "table", Text: name, Err: fmt.Errorf("nft cannot list a table of this name, which is a word of its grammar; choose another name: %w", err)}
 	}
 	if err != nil {
 		return kernel.Table{}, fmt.Errorf("list table %s %s: %w", family, name, err)
