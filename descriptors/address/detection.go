@@ -57,7 +57,10 @@ func (d *address) isDetecting(read readLink, j *job) bool {
 	}
 	i := slices.IndexFunc(there, func(a kernel.Address) bool { return a.Prefix == j.addr.Prefix })
 	switch {
-	case i < 0, !there[i].Tentative:
+	case i < 0: // such as by net.ipv6.conf.all.disable_ipv6
+		j.unusable = errRemoved
+		return false
+	case !there[i].Tentative:
 		return false
 	case there[i].Duplicate:
 		j.unusable = duplicated(there[i])
