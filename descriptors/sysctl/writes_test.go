@@ -199,6 +199,39 @@ func TestDependents(t *testing.T) {
 	}
 }
 
+// TestDependentsAfterCrashes: wherever the operations on a setting are cut short, all ends as if they
+// were not.
+func TestDependentsAfterCrashes(t *testing.T) {
+	const forward, b4, c4 = "net/ipv4/ip_forward", "net/ipv4/conf/b/forwarding", "net/ipv4/conf/c/forwarding"
+	for _, point := range []string{"sysctl/recorded", "sysctl/made", "sysctl/deleted"} {
+		b := newInBlue(t)
+		b.other(b4, "1")
+		b.other(c4, "1")
+		b.want(b4, "0")
+		again := func(act func() error) {
+			t.Helper()
+			b.fail = point
+			b.restart()
+			_ = act()
+			b.fail = ""
+			b.restart()
+			if err := act(); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, value := range []string{"1", "0", "1"} {
+			again(func() error {
+				return b.create("forward", fmt.Sprintf(`{"key":"net.ipv4.ip_forward","value":%q,"namespace":{"netns":"blue"}}`, value))
+			})
+			b.all(map[string]string{forward: value, b4: "0", c4: value}, point)
+		}
+		again(func() error { return b.delete("forward") })
+		b.all(map[string]string{forward: "0", b4: "0", c4: "1"}, point)
+		b.withdraw(b4)
+		b.all(map[string]string{b4: "1"}, point)
+	}
+}
+
 // TestRedirectsStayRefused: the kernel lets all links of a namespace accept redirects when it ends
 // to forward. Where links of ours refuse them it is not so, also if Plumb ended it.
 func TestRedirectsStayRefused(t *testing.T) {

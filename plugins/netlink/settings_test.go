@@ -14,15 +14,20 @@ import (
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 )
 
-// settingsOf reads the settings of links, and those that are known to write one of these.
-func settingsOf() map[string]string {
+// settingFiles are the settings of links, and those that are known to write one of these.
+func settingFiles() (files []string) {
+	for _, pattern := range []string{"ipv4/ip_forward", "ipv4/conf/*/*", "ipv6/conf/*/*", "ipv4/neigh/*/*", "ipv6/neigh/*/*", "ipv6/route/*"} {
+		more, _ := filepath.Glob("/proc/sys/net/" + pattern)
+		files = append(files, more...)
+	}
+	return files
+}
+
+func readSettings(files []string) map[string]string {
 	is := map[string]string{}
-	for _, pattern := range []string{"ipv4/ip_*", "ipv4/conf/*/*", "ipv6/conf/*/*", "ipv4/neigh/*/*", "ipv6/neigh/*/*", "ipv6/route/*"} {
-		files, _ := filepath.Glob("/proc/sys/net/" + pattern)
-		for _, file := range files {
-			if value, err := os.ReadFile(file); err == nil {
-				is[strings.TrimPrefix(file, "/proc/sys/")] = strings.TrimSpace(string(value))
-			}
+	for _, file := range files {
+		if value, err := os.ReadFile(file); err == nil {
+			is[strings.TrimPrefix(file, "/proc/sys/")] = strings.TrimSpace(string(value))
 		}
 	}
 	return is
@@ -37,15 +42,16 @@ func TestSettingWrites(t *testing.T) {
 	n.IP(t, "link add name b type bridge")
 	links := []kernel.Link{{Name: "lo"}, {Name: "a"}, {Name: "b"}}
 	if err := netlinktest.Inside(n.Path, func() error {
-		places := slices.DeleteFunc(slices.Sorted(maps.Keys(settingsOf())), func(place string) bool {
+		files := settingFiles()
+		places := slices.DeleteFunc(slices.Sorted(maps.Keys(readSettings(files))), func(place string) bool {
 			parts := strings.Split(place, "/") // those of one link stand for the others
-			return len(parts) == 5 && (parts[3] == "b" || parts[3] == "lo") || strings.HasPrefix(place, "net/ipv4/ip_") && place != "net/ipv4/ip_forward"
+			return len(parts) == 5 && (parts[3] == "b" || parts[3] == "lo")
 		})
 		if len(places) < 150 {
 			return fmt.Errorf("only %d settings", len(places))
 		}
 		for _, place := range places {
-			writeAndCompare(t, place, links)
+			writeAndCompare(t, place, links, files)
 		}
 		return nil
 	}); err != nil {
@@ -53,8 +59,8 @@ func TestSettingWrites(t *testing.T) {
 	}
 }
 
-func writeAndCompare(t *testing.T, place string, links []kernel.Link) {
-	before := settingsOf()
+func writeAndCompare(t *testing.T, place string, links []kernel.Link, files []string) {
+	before := readSettings(files)
 	number, err := strconv.Atoi(before[place])
 	if err != nil {
 		return
@@ -63,7 +69,7 @@ func writeAndCompare(t *testing.T, place string, links []kernel.Link) {
 	if os.WriteFile("/proc/sys/"+place, []byte(value), 0) != nil {
 		return // of another kind, or read-only
 	}
-	after := settingsOf()
+	after := readSettings(files)
 	_ = os.WriteFile("/proc/sys/"+place, []byte(before[place]), 0)
 	written, may := map[string]string{}, map[string]string{}
 	for _, w := range kernel.SettingWrites(place) {
