@@ -1,6 +1,8 @@
 package assess
 
 import (
+	"slices"
+
 	"github.com/plumb-net/plumb/scheduler/internal/graph"
 	"github.com/plumb-net/plumb/scheduler/internal/kind"
 )
@@ -71,6 +73,9 @@ func (as *Assessor) enter(n *graph.Node) bool {
 	}
 	a := as.Assess(n)
 	busy := as.movesByItself(n, a)
+	if a.Blocker == OnNothing && dependsOnUnsure(n) {
+		a.Blocker = OnNeeds
+	}
 	if n.Mark = as.Mark; busy || a.waitsForOthers() {
 		n.Mark = as.Mark + onPath
 		as.path = append(as.path, pathStep{n: n, on: a.Blocker, by: a.By})
@@ -133,7 +138,11 @@ func (as *Assessor) nextOf(top int) (next *graph.Node, ok bool) {
 			}
 			edge := n.Out[need]
 			switch {
-			case !edge.OfDesired() || edge.State == graph.Satisfied:
+			case !edge.OfDesired():
+			case edge.State == graph.Satisfied:
+				if isUnsure(edge.To) {
+					m = edge.To
+				}
 			case as.isReadAll(edge):
 				return nil, false
 			case edge.Prefix() == "":
@@ -166,6 +175,19 @@ func (as *Assessor) isReadAll(e *graph.Edge) bool {
 	}
 	k := as.Kinds.Find(key)
 	return k != nil && (k.Look.All || k.Look.Running)
+}
+
+// dependsOnUnsure reports whether a node needs a value that may have to go.
+func dependsOnUnsure(n *graph.Node) bool {
+	return n.Presence == graph.Present && slices.ContainsFunc(n.Out, func(e *graph.Edge) bool {
+		return e.OfDesired() && e.State == graph.Satisfied && isUnsure(e.To)
+	})
+}
+
+// isUnsure reports whether a value in place may have to go, since it cannot be told now whether its own needs
+// are met.
+func isUnsure(n *graph.Node) bool {
+	return n != nil && n.Presence == graph.Present && n.Wanted() && n.Needs() == graph.Unsure
 }
 
 // staysAway reports whether a node that nobody wants will not come to meet a need: it is not being read,

@@ -184,7 +184,7 @@ func (p *Player) operate(s Step) error {
 }
 
 // release lets what hangs go on. All that changes by that followed by itself, so it must
-// have been told busy, or depend on something that was.
+// have been told busy.
 func (p *Player) release() error {
 	if err := p.settle(); err != nil {
 		return err
@@ -200,15 +200,6 @@ func (p *Player) release() error {
 		}
 		return false
 	})
-	objects := p.World.Objects()
-	onBusy := func(k scheduler.Key) bool {
-		return slices.ContainsFunc(objects[k].Needs, func(n string) bool {
-			key, _, _ := schedulertest.ParseNeed(n)
-			return slices.ContainsFunc(before, func(s scheduler.Status) bool {
-				return s.Busy && (string(s.Key) == key || strings.HasSuffix(key, "/") && schedulertest.Under(key, s.Key))
-			})
-		})
-	}
 	p.World.Release()
 	if err := p.settle(); err != nil || doubtful || p.crashed {
 		return err
@@ -219,7 +210,7 @@ func (p *Player) release() error {
 			return err
 		}
 		lost := now.State == scheduler.InvalidState // its name, to one that was being made
-		if !was.Busy && now.State != was.State && !lost && !onBusy(was.Key) {
+		if !was.Busy && now.State != was.State && !lost {
 			return failure("busy", "%s was told to be %s and not busy, and became %s by itself (%s)", was.Key, was.State, now.State, now.Reason)
 		}
 	}
