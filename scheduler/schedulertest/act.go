@@ -54,7 +54,7 @@ func (w *World) slow(r *registration, f *Fault) error {
 		return nil
 	}
 	*f = None
-	w.slowing, w.everSlow = w.slowing+1, true
+	w.slowing, w.slowed, w.everSlow = w.slowing+1, true, true
 	w.mu.Unlock()
 	time.Sleep(slowness)
 	w.mu.Lock()
@@ -191,6 +191,7 @@ func (w *World) set(sign string, r *registration, f Fault, k scheduler.Key, t Th
 		}
 		w.seen(k)
 		w.checkNames(k, t)
+		w.replace(k)
 		w.applied[k] = t
 	} else {
 		delete(w.applied, k)

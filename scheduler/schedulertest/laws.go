@@ -73,11 +73,13 @@ func (w *World) checkBase(op string, k scheduler.Key, t Thing) {
 			continue
 		}
 		known = true
-		for _, c := range derive(of, base, last) {
-			derives = derives || c.Key == k && t.SameAs(c.Value.(Thing))
+		for _, v := range slices.Concat(w.replaced[base], []Thing{last}) {
+			for _, c := range derive(of, base, v) {
+				derives = derives || c.Key == k && t.SameAs(c.Value.(Thing))
+			}
 		}
 	}
-	if known && !derives && !w.everHung && !w.everSlow { // behind a slow one it may have waited
+	if known && !derives && !w.everHung {
 		w.breach("%s of %s as no value in place derives it", op, k)
 	}
 }
@@ -112,6 +114,14 @@ func (w *World) checkNames(k scheduler.Key, t Thing) {
 		} else if slices.Contains(w.claims[k], name) {
 			w.owners[name] = k
 		}
+	}
+}
+
+// replace notes that the value of a key is no longer in place. An operation that was decided on it may wait
+// behind a slow one.
+func (w *World) replace(k scheduler.Key) {
+	if was, ok := w.objects[k]; ok && w.slowed {
+		w.replaced[k] = append(w.replaced[k], was.Thing)
 	}
 }
 

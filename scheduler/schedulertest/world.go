@@ -37,6 +37,7 @@ type World struct {
 	hung     []chan struct{} // operations that Release lets go on
 	everHung bool
 	slowing  int       // slow operations under way
+	slowed   bool      // one was, since nothing moved
 	everSlow bool      // there was one
 	moves    int       // how often something changed behind the scheduler's back
 	hungAt   time.Time // when the first began of what hangs since nothing did
@@ -44,6 +45,7 @@ type World struct {
 	log      []entry
 	bases    map[string]string          // kinds, and the kind of what they derive
 	applied  map[scheduler.Key]Thing    // what operations brought about, where nothing moved since
+	replaced map[scheduler.Key][]Thing  // what was in place before, since a slow operation began and until nothing moves
 	broken   []string                   // laws that were broken
 	owners   map[string]scheduler.Key   // who was first to have a name, while it claims it
 	claims   map[scheduler.Key][]string // what the values that are wanted claim
@@ -80,7 +82,7 @@ type process struct{ dead bool }
 // NewWorld makes an empty World.
 func NewWorld() *World {
 	return &World{objects: map[scheduler.Key]object{}, process: &process{}, notify: map[string]func(...scheduler.Key){}, kinds: map[string]*registration{},
-		bases: map[string]string{}, by: map[scheduler.Key]string{}, applied: map[scheduler.Key]Thing{},
+		bases: map[string]string{}, by: map[scheduler.Key]string{}, applied: map[scheduler.Key]Thing{}, replaced: map[scheduler.Key][]Thing{},
 		unseen: map[scheduler.Key]bool{}, due: map[scheduler.Key]bool{}, going: map[scheduler.Key]bool{}, known: map[scheduler.Key][]object{}, deaf: map[string]bool{}, echo: map[string]bool{}, adopts: map[string]bool{}, observed: map[string]bool{}, lanes: map[string]bool{},
 		owners: map[string]scheduler.Key{}, Tally: NewTally()}
 }
@@ -323,6 +325,7 @@ func (w *World) NewProcess() {
 	clear(w.unseen)
 	clear(w.due)
 	clear(w.applied)
+	clear(w.replaced)
 	clear(w.known)
 	clear(w.going)
 	clear(w.by)
@@ -363,6 +366,8 @@ func (w *World) Settled() {
 		return
 	}
 	w.hungAt = time.Time{}
+	w.slowed = false
+	clear(w.replaced)
 	for k, read := range w.unseen {
 		if read {
 			w.seen(k)
