@@ -187,15 +187,17 @@ func (d *address) addAll(ctx context.Context, b *batch) {
 			asked[ns][i].err = err
 		}
 		d.added(ctx, ns, asked[ns])
-		d.orderNew(asked[ns])
 	}
 }
 
 // added ends the creation of addresses that the kernel has added.
 func (d *address) added(ctx context.Context, ns kernel.NS, jobs []*job) {
 	d.addMissingRoutes(ns, jobs)
-	d.awaitDetection(ctx, jobs)
-	d.announce(jobs)
+	d.orderNew(jobs)
+	detected := slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return !j.isDetected() })
+	d.announce(slices.DeleteFunc(slices.Clone(jobs), (*job).isDetected)) // nothing delays them
+	d.awaitDetection(ctx, detected)
+	d.announce(detected)
 }
 
 // announce tells neighbours of the addresses that have been created: they may know another MAC,
@@ -333,8 +335,10 @@ func (d *address) change(j job, is kernel.Address, fits bool) error {
 			return explain(j.op.Value, at, err)
 		}
 	}
-	if err := d.order(at.LinkRef); err != nil {
-		return err
+	if j.op.Value.GetPosition() != 0 {
+		if err := d.order(at.LinkRef); err != nil {
+			return err
+		}
 	}
 	is.Metric, is.NoPrefixRoute = j.addr.Metric, j.addr.NoPrefixRoute
 	l, lacks, err := d.lacksRoute(at.NS, is)

@@ -23,24 +23,26 @@ const (
 	detectionPoll = 50 * time.Millisecond
 )
 
-// awaitDetection waits until the kernel has found out whether other hosts have the new IPv6 addresses.
-// On a link without carrier it begins when there is one, so that is not waited for.
-func (d *address) awaitDetection(ctx context.Context, jobs []*job) {
-	await := slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool {
-		return j.err != nil || j.addr.NoDetection || !j.addr.Prefix.Addr().Is6()
-	})
+// isDetected reports whether the kernel looks for other hosts that have the address, which it has added.
+func (j *job) isDetected() bool {
+	return j.err == nil && j.addr.Prefix.Addr().Is6() && !j.addr.NoDetection
+}
+
+// awaitDetection waits until the kernel has found out whether other hosts have the addresses. On a
+// link without a carrier it begins when there is one, and is not waited for.
+func (d *address) awaitDetection(ctx context.Context, await []*job) {
 	ctx, cancel := context.WithTimeout(ctx, detectionTime)
 	defer cancel()
 	for len(await) > 0 {
 		read := d.reader(len(await))
-		await = slices.DeleteFunc(await, func(j *job) bool { return !d.isDetecting(read, j) })
+		await = slices.DeleteFunc(slices.Clone(await), func(j *job) bool { return !d.isDetecting(read, j) })
 		if len(await) == 0 {
 			return
 		}
 		select {
 		case <-ctx.Done():
 			for _, j := range await {
-				j.unusable = fmt.Errorf("the kernel has not found out in %v whether another host on the link has %s; set duplicate_detection: none if none has", detectionTime, j.addr.Prefix)
+				j.unusable = fmt.Errorf("the kernel did not decide within %v whether another host on the link has %s; see dad_transmits and retrans_timer of the link, or set duplicate_detection: none", detectionTime, j.addr.Prefix)
 			}
 			return
 		case <-time.After(detectionPoll):
@@ -48,8 +50,8 @@ func (d *address) awaitDetection(ctx context.Context, jobs []*job) {
 	}
 }
 
-// isDetecting reports whether the kernel still looks for hosts that have an address, and notes in the
-// job if there is one.
+// isDetecting reports whether the detection for an address is under way. The job gets an error if it has
+// found another host, or if the address was removed.
 func (d *address) isDetecting(read readLink, j *job) bool {
 	there, err := read(j.op.Meta.LinkRef)
 	if err != nil {
@@ -57,7 +59,7 @@ func (d *address) isDetecting(read readLink, j *job) bool {
 	}
 	i := slices.IndexFunc(there, func(a kernel.Address) bool { return a.Prefix == j.addr.Prefix })
 	switch {
-	case i < 0: // such as by net.ipv6.conf.all.disable_ipv6
+	case i < 0: // for instance because IPv6 was disabled
 		j.unusable = errRemoved
 		return false
 	case !there[i].Tentative:

@@ -13,11 +13,11 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// The kernel lists the IPv4 addresses of a link in the order in which they were added, but for this: the
-// first of each network is its primary address, and all primary addresses come first. It cannot move an
-// address. So one that has to come later is removed and added again.
+// The kernel lists the IPv4 addresses of a link in the order in which they were added, except that the first
+// one of each network is its primary address, and primary addresses precede secondary ones. It cannot
+// move an address, so an address that has to come later is removed and added again.
 
-// placed is an address of ours and its position, 0 for anywhere, which is after the others.
+// placed is a managed address and its position. 0, which is any, is after the others.
 type placed struct {
 	kernel.Address
 	position uint32
@@ -78,8 +78,8 @@ func (d *address) placedAmong(link kernel.LinkRef, there []kernel.Address, of fu
 	return slices.DeleteFunc(list, func(p placed) bool { return others[p.Network()] })
 }
 
-// orderNew orders the addresses of links after some have been added, in the order of their positions. There is
-// something to do only if others, which were there before, are to come after the first of them.
+// orderNew orders the addresses of links to which some were added, in the order of their positions. That is
+// necessary only if others, which were there before, come after the first of them in that order.
 func (d *address) orderNew(jobs []*job) {
 	isNew := map[scheduler.Key]bool{}
 	first := map[kernel.LinkRef]*job{}
@@ -103,9 +103,9 @@ func (d *address) orderNew(jobs []*job) {
 	}
 }
 
-// order has the IPv4 addresses of a link be in the order of their positions. An address that the kernel
-// makes primary in place of one that was removed may come before others, so that some addresses have to be
-// added again once more.
+// order puts the IPv4 addresses of a link into the order of their positions. The kernel makes another address
+// primary in place of one that is removed, and that may come before others. Then some addresses are added
+// again in a second round.
 func (d *address) order(link kernel.LinkRef) error {
 	for range maxOrders {
 		there, err := d.Kernel.Addresses(link.NS, link.Index)
@@ -123,11 +123,10 @@ func (d *address) order(link kernel.LinkRef) error {
 			return err
 		}
 	}
-	return errors.New("others change the order of the addresses of the link")
+	return errors.New("the addresses of the link are not in order after several tries; another program changes them, see `ip monitor address`")
 }
 
-// maxOrders is how often addresses of a link are added again before somebody else is thought to change
-// them: twice is enough.
+// maxOrders is the number of rounds, of which two suffice if nobody else changes the addresses.
 const maxOrders = 4
 
 // addAgain removes addresses from a link and adds them again.
@@ -146,8 +145,8 @@ func (d *address) addAgain(link kernel.LinkRef, there []kernel.Address, late []p
 	return r.err
 }
 
-// positions returns the positions that the addresses of a link are to have, also the IPv6 address of a claim. Before the sources have synced
-// they are those that the list of the interface or the ledger says.
+// positions returns the desired positions of the addresses of a link; a claim with one may hold an IPv6
+// address. Before the sources have synced they are taken from the interface and the ledger.
 func (r *search) positions(l link, there []kernel.Address) map[netip.Prefix]uint32 {
 	listed, positions := r.d.interfaceOf(l.name).AddressPositions(l.name), map[netip.Prefix]uint32{}
 	for _, a := range there {
@@ -169,7 +168,7 @@ func (r *search) position(l link, a kernel.Address, listed map[string]uint32) ui
 	return listed[models.AddressKey(l.name, a.Prefix.String())]
 }
 
-// late returns the addresses of a link that are to come after others, and do not.
+// late returns the addresses of a link that have to be added again to be in order.
 func (r *search) late(l link, there []kernel.Address) map[netip.Prefix]bool {
 	if len(l.positions) == 0 {
 		return nil
