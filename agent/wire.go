@@ -76,7 +76,8 @@ type host struct {
 	store *cni.Store
 	// places finds namespaces, once the kinds are registered.
 	places selector.Places
-	// enslaving says what stops working when links join their masters, once the kinds are registered.
+	// enslaving names objects of others that stop working when links join their masters. It is set once the
+	// kinds are registered.
 	enslaving func(ctx context.Context, keys []string, value func(key string) *models.Interface) []string
 	boot      string
 	// lost is what the ledgers cannot tell any more.

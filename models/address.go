@@ -23,8 +23,7 @@ func (x *Address) EffectivePreferredLifetime() uint32 {
 // default kernel.
 func (x *Address) EffectivePrefixRoute() string { return orDefault(x.GetPrefixRoute(), "kernel") }
 
-// EffectiveDuplicateDetection is whether other hosts that have the address are detected:
-// duplicate_detection, default kernel.
+// EffectiveDuplicateDetection returns duplicate_detection, default kernel.
 func (x *Address) EffectiveDuplicateDetection() string {
 	return orDefault(x.GetDuplicateDetection(), "kernel")
 }

@@ -47,8 +47,8 @@ func (x *Interface) IsMade() bool {
 	return x != nil && x.GetExisting() == nil && x.GetLoopback() == nil && !x.GetAdopt()
 }
 
-// AddressPositions returns the positions of the addresses that the interface derives, by their keys. Only
-// those of IPv4 have one, and those of claims, which may hold one of IPv4; none has if they are less than two.
+// AddressPositions returns the positions of the derived addresses by key. Only IPv4 addresses have
+// positions, and claims, which may hold one. It returns nil for fewer than two of them.
 func (x *Interface) AddressPositions(name string) map[string]uint32 {
 	positions := map[string]uint32{}
 	for _, text := range x.GetAddresses() {

@@ -63,8 +63,8 @@ type Descriptor[V, M any] struct {
 	// restart, if Retrieve says that it is ours. A kind without Release takes
 	// nothing over: its Create answers with a [Conflict].
 	Release func(ctx context.Context, k Key, v, found V, m M) error
-	// GivesBack reports whether Delete gives the object back to those who made it instead of
-	// removing it. Records say so. It is asked before Delete.
+	// GivesBack reports whether Delete would leave the object in place, because it was taken over.
+	// The history then records OpGiveBack. It is called before Delete.
 	GivesBack func(k Key, v V, m M) bool
 	// Update changes the object in place. Without it every change replaces. What
 	// it leaves must be what creating the new value would have left. Finding

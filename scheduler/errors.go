@@ -42,9 +42,9 @@ func Lapsed(err error) error {
 	return kv.Lapsed(err)
 }
 
-// Incomplete says that a creation or an update did all that the value asks for but what the error
-// names. The key has failed, and is retried as the error says, Terminal for one. Values that the
-// value derives, and others that need it, do not wait for that.
+// Incomplete marks the error of a creation or an update that applied the value except for the part that
+// the error names. The key has failed, and err decides about retries; it may be Terminal. Derived values
+// and values that need the key do not wait for the missing part.
 func Incomplete(err error) error { return kv.Incomplete(err) }
 
 // Unsupported says that this host cannot do it (a kernel without the link type).

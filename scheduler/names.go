@@ -146,7 +146,7 @@ const (
 	OpDelete  = kv.OpDelete  // removes the object
 	OpLook    = kv.OpLook    // reads the object and changes nothing
 
-	OpGiveBack = kv.OpGiveBack // in records: a deletion of what was taken over, which stays
+	OpGiveBack = kv.OpGiveBack // in records: the deletion of an object that was taken over and stays
 )
 
 // The verdicts.

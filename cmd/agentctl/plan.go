@@ -19,7 +19,7 @@ func newPlan(c *cli) *cobra.Command {
 		Short: "Show what a change would do, and do nothing",
 		Long: `Plan shows the steps that an apply of the files would take, in their order, with
 the reason of each and with what it does to traffic; then what would break.
-Notes name addresses and routes of others that stop working, or go, because
+Notes name addresses and routes of others that stop working or are removed because
 their link joins a bridge, bond or vrf. Nothing is changed.
 
 With --vanish it shows what would be if keys were gone from the host, with all

@@ -40,8 +40,8 @@ type job struct {
 	// before is what was believed of the address until now; without a key, nothing.
 	before held
 	err    error // what the kernel said
-	// unusable is why the address, which exists, does not work: it has no route to its network, or
-	// another host has it.
+	// unusable is the error of an address that exists and does not work: there is no route to its
+	// network, or another host has it.
 	unusable error
 	late     bool // it was not asked any more
 }
@@ -190,12 +190,12 @@ func (d *address) addAll(ctx context.Context, b *batch) {
 	}
 }
 
-// added ends the creation of addresses that the kernel has added.
+// added completes the creation of addresses after the kernel has added them.
 func (d *address) added(ctx context.Context, ns kernel.NS, jobs []*job) {
 	d.addMissingRoutes(ns, jobs)
 	d.orderNew(jobs)
 	detected := slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return !j.isDetected() })
-	d.announce(slices.DeleteFunc(slices.Clone(jobs), (*job).isDetected)) // nothing delays them
+	d.announce(slices.DeleteFunc(slices.Clone(jobs), (*job).isDetected)) // without waiting for the others
 	d.awaitDetection(ctx, detected)
 	d.announce(detected)
 }

@@ -38,7 +38,7 @@ func (d *address) removeAll(ctx context.Context, ops []*op) {
 	d.remove(removals)
 	for i, link := range links {
 		r := removals[i]
-		if r.err == nil && len(r.stay) > 0 { // one has become primary
+		if r.err == nil && len(r.stay) > 0 { // the kernel may have made one primary
 			r.err = d.order(link)
 		}
 		for _, o := range byLink[link] {
@@ -95,7 +95,7 @@ func (d *address) mayDelete(o *op, shared bool) bool {
 	return ok && !shared && link == o.Meta.LinkRef && isOurs(v)
 }
 
-// givesBack reports whether a deletion leaves the address to those who put it on the link.
+// givesBack reports whether a deletion leaves the address on the link, because somebody else added it.
 func (d *address) givesBack(k scheduler.Key, v *models.Address, m kernel.AddressRef) bool {
 	_, shared := d.shared.Get(m.LinkRef, m.Prefix)
 	return !d.mayDelete(&op{Key: k, Value: v, Meta: m}, shared)

@@ -146,7 +146,7 @@ func compare(_ scheduler.Key, from, to *models.Address) scheduler.Verdict {
 	compareNetworks(&d, from, to)
 	// The kernel detects duplicates of an address when it is added, so another setting changes nothing.
 	d.Must(from.GetDuplicateDetection() == duplicate, "duplicate_detection", duplicate, to.EffectiveDuplicateDetection())
-	// Only a change of the order shows in the kernel, and a claim may hold an IPv6 address.
+	// The position of an IPv6 address, which a claim may hold, has no effect.
 	d.May(from.GetPosition() != to.GetPosition() && to.GetPosition() != 0 && !(p.IsValid() && p.Addr().Is6()), "position", from.GetPosition(), to.GetPosition())
 	// What runs down is told by a reading as it was set, see told.
 	have, want := lifetimesOf(from), lifetimesOf(to)

@@ -9,8 +9,8 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// The values of duplicate_detection. duplicate occurs in actual values only: the kernel has detected
-// another host that has the address.
+// The values of duplicate_detection. duplicate occurs only in actual values, when the kernel has detected
+// another host with the address.
 const (
 	noDetection = "none"
 	duplicate   = "duplicate"
@@ -23,7 +23,7 @@ const (
 	detectionPoll = 50 * time.Millisecond
 )
 
-// isDetected reports whether the kernel looks for other hosts that have the address, which it has added.
+// isDetected reports whether the kernel has added the address and detects other hosts that have it.
 func (j *job) isDetected() bool {
 	return j.err == nil && j.addr.Prefix.Addr().Is6() && !j.addr.NoDetection
 }

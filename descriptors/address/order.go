@@ -34,15 +34,15 @@ func comparePositions(a, b uint32) int {
 	return cmp.Compare(last(a), last(b))
 }
 
-// misplaced returns those of the addresses that have to be added again, in that order. The addresses are
-// in the order of the kernel. As what is added comes last, those that stay are the first of the
-// wanted order.
+// misplaced returns the addresses that have to be added again, in that order. Its argument is in the order of
+// the kernel. An address that is added comes last, so the addresses that stay are the first ones of the
+// desired order.
 func misplaced(there []placed) []placed {
-	wanted := slices.Clone(there)
-	slices.SortStableFunc(wanted, func(a, b placed) int { return comparePositions(a.position, b.position) })
+	desired := slices.Clone(there)
+	slices.SortStableFunc(desired, func(a, b placed) int { return comparePositions(a.position, b.position) })
 	var primary, secondary []placed
 	networks := map[netip.Prefix]bool{}
-	for _, p := range wanted {
+	for _, p := range desired {
 		if networks[p.Network()] {
 			secondary = append(secondary, p)
 			continue
@@ -50,18 +50,18 @@ func misplaced(there []placed) []placed {
 		networks[p.Network()] = true
 		primary = append(primary, p)
 	}
-	wanted = slices.Concat(primary, secondary)
+	desired = slices.Concat(primary, secondary)
 	stay := 0
 	for _, p := range there {
-		if p.Prefix == wanted[stay].Prefix {
+		if p.Prefix == desired[stay].Prefix {
 			stay++
 		}
 	}
-	return wanted[stay:]
+	return desired[stay:]
 }
 
-// placedAmong returns the IPv4 addresses of ours among those of a link. Networks in which others have added
-// addresses are left out: one of those may be the primary address.
+// placedAmong returns the managed IPv4 addresses of a link. It leaves out networks in which others have added
+// addresses, because one of those may be the primary address.
 func (d *address) placedAmong(link kernel.LinkRef, there []kernel.Address, of func(kernel.Address) (position uint32, ours bool)) (list []placed) {
 	others := map[netip.Prefix]bool{}
 	for _, a := range there {

@@ -105,7 +105,7 @@ type link struct {
 	ours      bool // addresses that values name are ours, whoever added them
 	exclusive bool // other addresses are removed
 	up        bool
-	// positions are those that the addresses are to have, late are addresses that are not in that order.
+	// positions are the desired positions of addresses; late are addresses that are not in that order.
 	positions map[netip.Prefix]uint32
 	late      map[netip.Prefix]bool
 }

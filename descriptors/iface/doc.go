@@ -33,7 +33,7 @@
 //	adopt       existing, loopback
 //
 // What links of all types have, and takes more than a patch, is in altnames and offloads.
-// What a link loses when it joins a master is in enslave; plans say it.
+// enslave finds the addresses and routes that a link loses when it joins a master, for the notes of plans.
 //
 // testdata/attributes has the life of each.
 package iface

@@ -22,7 +22,7 @@ type membership struct {
 	address, address6, route fate
 }
 
-// fate is what becomes of an object, and how its owner restores what it was for.
+// fate is the effect on an object, and the remedy for its owner.
 type fate struct{ what, remedy string }
 
 const (
@@ -33,7 +33,7 @@ const (
 	routeByMaster   = "let it leave by MASTER instead"
 )
 
-// memberships are by the type of the master. The kernel receives what arrives at a port of a bridge or
+// memberships has an entry for each type of master. The kernel receives what arrives at a port of a bridge or
 // bond as a packet of the master. A bond takes only links that are down, and a vrf sets its
 // links down and up again: the kernel then removes their routes and IPv6 addresses.
 var memberships = map[string]membership{
@@ -53,8 +53,8 @@ var memberships = map[string]membership{
 	},
 }
 
-// Enslaving returns a function that says which addresses and routes of others stop working, or go,
-// when the links of interfaces join their masters. It reads the kernel and changes nothing. Links
+// Enslaving returns a function that names the addresses and routes of others that stop working or are
+// removed when the links of interfaces join their masters. It reads the kernel and changes nothing. Links
 // that do not exist, or belong to their masters already, have no notes.
 func Enslaving(deps Deps) func(ctx context.Context, keys []string, value func(key string) *models.Interface) []string {
 	return func(ctx context.Context, keys []string, value func(key string) *models.Interface) (notes []string) {
@@ -90,7 +90,7 @@ type object struct {
 	mark string
 }
 
-// notes says what stops working of one link.
+// notes returns the notes about one link.
 func (e *enslaving) notes(ctx context.Context, k scheduler.Key, v *models.Interface, value func(string) *models.Interface) ([]string, error) {
 	l, was, err := e.linkNow(ctx, k, v)
 	if kernel.IsGone(err) {
@@ -152,7 +152,7 @@ func (e *enslaving) notes(ctx context.Context, k scheduler.Key, v *models.Interf
 	return list, nil
 }
 
-// linkNow is the link of an interface before the plan, with the value that it has if it is managed.
+// linkNow returns the link of an interface before the plan, and its current value if it is managed.
 func (d *iface) linkNow(ctx context.Context, k scheduler.Key, v *models.Interface) (l kernel.Link, was *models.Interface, err error) {
 	if was, ref, managed := d.Interfaces.Get(k); managed {
 		l, err = d.Kernel.LinkByIndex(ref.NS, ref.Index)
@@ -168,7 +168,7 @@ func (d *iface) linkNow(ctx context.Context, k scheduler.Key, v *models.Interfac
 	return l, nil, err
 }
 
-// addresses are those of a link that Plumb does not manage, without link-local ones, which
+// addresses returns the addresses of a link that Plumb does not manage, without link-local ones, which
 // every link has.
 func (e *enslaving) addresses(at kernel.LinkRef) ([]kernel.Address, error) {
 	all, err := e.Kernel.Addresses(at.NS, at.Index)
@@ -178,8 +178,8 @@ func (e *enslaving) addresses(at kernel.LinkRef) ([]kernel.Address, error) {
 	}), err
 }
 
-// routesBy are the routes by a link that Plumb does not manage, without those that the kernel
-// made for its addresses.
+// routesBy returns the routes over a link that Plumb does not manage, without those that the kernel
+// created for its addresses.
 func (e *enslaving) routesBy(at kernel.LinkRef) (list []kernel.Route, err error) {
 	all, err := e.routes.Of(at.NS)
 	for _, r := range all {
@@ -196,7 +196,7 @@ func (e *enslaving) routesBy(at kernel.LinkRef) (list []kernel.Route, err error)
 	return list, err
 }
 
-// recorded is what the ledger says of an address or route.
+// recorded returns the ledger entry of an address or a route.
 func (e *enslaving) recorded(o object) (kernel.Entry, bool) {
 	if e.ours == nil {
 		e.ours = map[object]kernel.Entry{}

@@ -72,7 +72,7 @@ func derive(k scheduler.Key, v *models.Interface) []scheduler.Change {
 		} else {
 			a.Address = strings.TrimPrefix(string(key), models.AddressPrefix(nameOf(k)))
 		}
-		if a.Claim != "" || strings.Contains(a.Address, ":") { // nobody knows what a claim will hold
+		if a.Claim != "" || strings.Contains(a.Address, ":") { // a claim may hold an IPv6 address
 			a.DuplicateDetection = v.GetDuplicateDetection()
 		}
 		a.Position = positions[string(key)]

@@ -89,7 +89,7 @@ func (d *iface) setOffloads(w *wish, l kernel.Link) {
 	}
 }
 
-// refusals are what a device refuses for good, and what to do about it.
+// refusals are settings that a device does not take, each with a remedy.
 type refusals []string
 
 func (r *refusals) add(format string, args ...any) { *r = append(*r, fmt.Sprintf(format, args...)) }
@@ -141,7 +141,7 @@ func (d *iface) setFeatures(want map[string]bool, l kernel.Link, refused *refusa
 	return nil
 }
 
-// instead names what may be meant by the name of a feature that there is not.
+// instead returns a suggestion for the name of a feature that does not exist.
 func instead(name string, all map[string]kernel.Feature) string {
 	if near := models.Nearest(name, slices.Sorted(maps.Keys(all))); near != "" {
 		return "; did you mean " + near + "?"
@@ -192,7 +192,7 @@ func (d *iface) setRings(want *models.Rings, l kernel.Link, refused *refusals) e
 	return nil
 }
 
-// takes is what is to be set of a ring: 0 if nothing, or more than the device takes.
+// takes returns the size to set for a ring: 0 if it has that size already, or the device does not take it.
 func takes(ring string, want, now, most uint32, refused *refusals) uint32 {
 	switch {
 	case want > most:

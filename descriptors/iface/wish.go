@@ -46,7 +46,7 @@ type wish struct {
 	link kernel.Link
 	far  *kernel.Link
 	err  error
-	// incomplete says what is lacking of the link, which is as wished otherwise; nil: nothing.
+	// incomplete is the error of settings that the device refused; all others are applied.
 	incomplete error
 	// unread: link is the far end of a new cable, as it was made.
 	unread bool

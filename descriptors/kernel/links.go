@@ -313,7 +313,7 @@ type TunnelSpec struct {
 	Key           *uint32    // of gre: in both directions
 	TTL           uint8      // 0: that of the inner packet
 	PMTUDiscovery bool       // of IPv4
-	EncapLimit    *uint32    // of IPv6, up to 255; nil: packets say none
+	EncapLimit    *uint32    // of IPv6, up to 255; nil: none
 	Checksum      bool       // of gre: in both directions
 	External      bool       // of gre: routes say the ends and the key, by their Encap
 	// More: it says something that is not here, such as keys that differ by direction.

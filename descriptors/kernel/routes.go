@@ -63,8 +63,8 @@ func (r Route) Equal(o Route) bool {
 		slices.Equal(r.NextHops, o.NextHops)
 }
 
-// RouteMark is what the ledger knows a route by: what the kernel knows it by within a namespace. It
-// is made several times of each route, so without fmt.
+// RouteMark returns the identity of a route in the ledger, which is its identity in the kernel within a
+// namespace. It is called several times for each route, so it does without fmt.
 func RouteMark(dst string, table, metric uint32) string {
 	text := make([]byte, 0, 64)
 	text = append(append(text, dst...), " table "...)
@@ -72,8 +72,8 @@ func RouteMark(dst string, table, metric uint32) string {
 	return string(strconv.AppendUint(text, uint64(metric), 10))
 }
 
-// NoWay explains an error of the kernel that it finds no way to a gateway of the route. Of several
-// gateways the kernel does not report which one it is.
+// NoWay explains an error of the kernel that a gateway of the route is unreachable. The kernel does not
+// report which one of several gateways it is.
 func (r Route) NoWay(err error) error {
 	gateway := "one of its gateways"
 	if r.Gateway.IsValid() {

@@ -46,7 +46,7 @@ type SettingWrite struct {
 	To string
 	// Value returns the value that To gets. nil: that of Of.
 	Value func(of string) string
-	// Not are last parts of Of that are excepted.
+	// Not lists last parts of Of that are excepted.
 	Not []string
 	// Untouched: only links are written whose setting was never written by itself and that had
 	// no IPv4 address since. The kernel does not tell which these are.
@@ -106,7 +106,7 @@ func SettingWrites(place string) (list []SettingWrite) {
 	return list
 }
 
-// matches reports whether a place is the one that is written, and of which link it is.
+// matches reports whether the kernel writes other settings with the one at a place, and returns its link.
 func (w SettingWrite) matches(place string) (link string, is bool) {
 	if is, _ = path.Match(strings.Replace(w.Of, ifName, "*", 1), place); !is || !strings.Contains(w.Of, ifName) {
 		return "", is

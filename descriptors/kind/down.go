@@ -22,7 +22,7 @@ func Down(k kernel.Links, all Interfaces, err error, names ...string) error {
 			continue
 		}
 		on := key
-		if v.GetExisting() != nil { // whose value does not show it
+		if v.GetExisting() != nil { // its value does not change when the link does
 			on = selector.LinkKey(v.GetNamespace(), v.EffectiveHostName(string(key)))
 		}
 		return scheduler.Blocked(on, fmt.Errorf("%s is down: %w", key, err))

@@ -64,8 +64,8 @@ func (o *Objects[V, M]) DeleteRecorded(k scheduler.Key, act func(kernel.Entry) e
 	}, k)
 }
 
-// GivesBack reports whether the object of a key was taken over, as the ledger says. It is that
-// of descriptors whose Delete leaves such an object to those who made it.
+// GivesBack reports whether the ledger has the object of a key as taken over. Descriptors use it if their
+// Delete leaves such an object in place.
 func (o *Objects[V, M]) GivesBack(k scheduler.Key, _ V, _ M) bool {
 	e, recorded := o.Owner.Entry(string(k))
 	_, taken := e.TakenOver()

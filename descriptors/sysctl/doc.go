@@ -4,8 +4,8 @@
 // So what is ours the ledger says, and it keeps what was there before us, which
 // comes back when ours is withdrawn.
 //
-// The kernel writes some settings when others are written, such as those of each link with
-// net.ipv4.ip_forward. writes.go has what follows from that.
+// Some settings write others: the kernel copies net.ipv4.ip_forward to forwarding of each link.
+// writes.go restores the desired values of such settings.
 //
 // The kernel tells nobody of changes. The settings are read every ten seconds.
 package sysctl

@@ -31,9 +31,9 @@ type Config struct {
 	Place func(source, key string) string
 	// Confirms takes back changes that nobody confirms.
 	Confirms *confirm.Confirmer
-	// Enslaving says what of others stops working when the links of these interfaces join their
-	// masters; value is the value of an interface by then, nil if there is none. Nil: nobody can
-	// tell.
+	// Enslaving names the objects of others that stop working when the links of interfaces join their
+	// masters. value returns the desired value of an interface, nil if there is none. Nil: plans
+	// have no such notes.
 	Enslaving func(ctx context.Context, keys []string, value func(key string) *models.Interface) []string
 	// Surveyor finds what others made; nil: it cannot be looked for.
 	Surveyor Surveyor

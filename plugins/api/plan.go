@@ -53,7 +53,7 @@ func (s *Server) dryRun(ctx context.Context, req request) (*apiv1.ApplyResponse,
 	return &apiv1.ApplyResponse{Outcome: "planned", Changes: st.report(), Plan: out, Notes: st.notes}, nil
 }
 
-// enslaving says what of others stops working because of the links that join a master.
+// enslaving names the objects of others that stop working because links join a master.
 func (s *Server) enslaving(ctx context.Context, req request, steps []*apiv1.Step) []string {
 	if s.Enslaving == nil {
 		return nil

@@ -96,7 +96,7 @@ func (p *Plugin) rouse() {
 	}
 }
 
-// request asks the store for something, in the time that a request has.
+// request sends a request to the store, bounded by the timeout of requests.
 func request[R any](ctx context.Context, p *Plugin, do func(context.Context, *link) (R, error)) (R, error) {
 	l := p.awaited(ctx)
 	return withTimeout(ctx, p.cfg.tune, func(ctx context.Context) (R, error) { return do(ctx, l) })

@@ -57,7 +57,7 @@ func sentinel(err error) error {
 	return nil
 }
 
-// noDeviceType is what the kernel says, since Linux 5.2, of a link type that it lacks.
+// noDeviceType is the message of the kernel, since Linux 5.2, for a link type that it lacks.
 const noDeviceType = "Unknown device type"
 
 // withoutVLANs returns the error of a kernel whose bridges have no VLANs, and which therefore refuses

@@ -54,8 +54,8 @@ const (
 	OpDelete
 	// OpLook reads the object and changes nothing: it was found so.
 	OpLook
-	// OpGiveBack is a deletion of what was taken over: the object stays. Only a record has it,
-	// of what was done.
+	// OpGiveBack is the deletion of an object that was taken over and stays in place. It occurs only in
+	// records.
 	OpGiveBack
 )
 

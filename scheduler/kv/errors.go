@@ -119,7 +119,8 @@ func IsLapsed(err error) bool {
 	return errors.As(err, &l) && l.Lapsed()
 }
 
-// Incomplete says that an operation did all but what the error names; nil if err is.
+// Incomplete marks the error of an operation that did all except the part that the error names; nil if err
+// is nil.
 func Incomplete(err error) error {
 	if err == nil {
 		return nil
@@ -131,7 +132,7 @@ type incomplete struct{ error }
 
 func (i incomplete) Unwrap() error { return i.error }
 
-// IsIncomplete reports whether an error says that all is done but what it names.
+// IsIncomplete reports whether an error is marked by [Incomplete].
 func IsIncomplete(err error) bool {
 	var i incomplete
 	return errors.As(err, &i)

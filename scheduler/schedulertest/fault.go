@@ -44,7 +44,7 @@ const (
 	// Of operations, and only where they are ordered.
 	FailBlocked    // nothing is done, it waits for the key o/gate
 	FailGone       // nothing is done, the object is said not to be there
-	FailIncomplete // as FailHalf, and the error says that all else is done; trying again is pointless
+	FailIncomplete // as FailHalf, with the error Incomplete(Terminal)
 	maxFault
 )
 

@@ -117,8 +117,8 @@ func (w *World) checkNames(k scheduler.Key, t Thing) {
 	}
 }
 
-// replace notes that the value of a key is no longer in place. An operation that was decided on it may wait
-// behind a slow one.
+// replace records the previous value of a key while slow operations may delay operations that were based on
+// it.
 func (w *World) replace(k scheduler.Key) {
 	if was, ok := w.objects[k]; ok && w.slowed {
 		w.replaced[k] = append(w.replaced[k], was.Thing)

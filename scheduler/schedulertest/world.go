@@ -37,7 +37,7 @@ type World struct {
 	hung     []chan struct{} // operations that Release lets go on
 	everHung bool
 	slowing  int       // slow operations under way
-	slowed   bool      // one was, since nothing moved
+	slowed   bool      // an operation was slow since the last time that nothing moved
 	everSlow bool      // there was one
 	moves    int       // how often something changed behind the scheduler's back
 	hungAt   time.Time // when the first began of what hangs since nothing did
@@ -45,7 +45,7 @@ type World struct {
 	log      []entry
 	bases    map[string]string          // kinds, and the kind of what they derive
 	applied  map[scheduler.Key]Thing    // what operations brought about, where nothing moved since
-	replaced map[scheduler.Key][]Thing  // what was in place before, since a slow operation began and until nothing moves
+	replaced map[scheduler.Key][]Thing  // previous values, see replace
 	broken   []string                   // laws that were broken
 	owners   map[string]scheduler.Key   // who was first to have a name, while it claims it
 	claims   map[scheduler.Key][]string // what the values that are wanted claim
@@ -357,8 +357,8 @@ func (w *World) Bound(limit int) {
 	w.limit, w.deleted, w.left = limit, map[string][]time.Time{}, map[string]time.Time{}
 }
 
-// Settled says that nothing moves: what was read has been understood, unless an operation is
-// under way, behind which others wait that were decided before the read.
+// Settled is called when nothing moves. The scheduler then knows everything that it has read, unless slow
+// operations delay others that were based on the state before.
 func (w *World) Settled() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

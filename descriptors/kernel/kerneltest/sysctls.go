@@ -81,8 +81,8 @@ func (k *Kernel) SetSysctl(ns kernel.NS, place, value string) error {
 	})
 }
 
-// writeOthers writes the settings that change with another one. Links do not follow those of default
-// here.
+// writeOthers writes the settings that the kernel writes with another one, except those of links that follow
+// default, which is not simulated.
 func (n *namespace) writeOthers(place, value string) {
 	var links []kernel.Link
 	for name := range n.names {

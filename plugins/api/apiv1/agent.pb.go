@@ -4335,8 +4335,8 @@ type PlanResponse struct {
 	// Why the deletions would be held back if the change were not made by executing this
 	// plan: more would go than may at once.
 	Held string `protobuf:"bytes,8,opt,name=held,proto3" json:"held,omitempty"`
-	// What else is worth knowing, such as addresses and routes of others that stop working. It is
-	// read from the host, and is no part of what base is the digest of.
+	// Further effects, such as addresses and routes of others that stop working. They are read from the
+	// host, and base does not depend on them.
 	Notes         []string `protobuf:"bytes,9,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

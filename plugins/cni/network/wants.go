@@ -28,8 +28,8 @@ type Endpoint struct {
 	Without []string
 }
 
-// useAtOnce has the kernel use the addresses of an interface without a detection of duplicates,
-// which takes up to two seconds: those of a pool are unique.
+// useAtOnce disables the detection of duplicates for the addresses of an interface. It takes up to two
+// seconds, and the addresses of a pool are unique.
 func useAtOnce(v *models.Interface) {
 	if len(v.GetAddresses()) > 0 {
 		v.DuplicateDetection = "none"

@@ -26,9 +26,9 @@ import (
 // asks for one for each stream, which costs etcd the check of a password.
 type tokens struct {
 	user, passwordFile string
-	timeout            time.Duration // of asking for a token
+	timeout            time.Duration // of an authentication
 
-	mu    sync.Mutex // guards what follows, and is held while a token is asked for
+	mu    sync.Mutex // guards the fields below; held during an authentication
 	known bool
 	token string // "" if etcd does not authenticate
 }
@@ -121,7 +121,7 @@ func (t *tokens) get(ctx context.Context, conn grpc.ClientConnInterface) (string
 	return t.token, nil
 }
 
-// forget has the next call ask for a token, unless another call has done so already.
+// forget discards a refused token, unless another call has replaced it already.
 func (t *tokens) forget(token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -49,7 +49,7 @@ const (
 	OnSources            // sources have not synced that may want it
 	OnUnread             // what was never read may depend on it
 	OnBudget             // its turn: too many of its kind have begun to go within a minute
-	OnDerived            // it is as wanted when what it derives is, and its needs, if unsure, are met
+	OnDerived            // values that it derives, and needs that are unsure
 )
 
 // Assessment is all that follows, for one node, from what is wanted of it, what is there,
@@ -163,13 +163,13 @@ func (as *Assessor) assessPresent(n *graph.Node, k *kind.Kind) Assessment {
 	return as.assessChange(n, k, goal)
 }
 
-// staysConfigured reports whether a node is as wanted and none of what it needs has gone for certain:
-// then its state depends on what it derives.
+// staysConfigured reports whether a node has the desired value and none of its needs is missing. Its state
+// then depends on the values that it derives.
 func staysConfigured(n *graph.Node) bool {
 	return Has(n, FlagSame) && n.Needs() != graph.Missing && !Has(n, FlagStale) && !n.Leaving
 }
 
-// childrenOf are the nodes of what a node derives.
+// childrenOf returns the nodes of the values that a node derives.
 func childrenOf(n *graph.Node) []*graph.Node {
 	if n.X == nil {
 		return nil

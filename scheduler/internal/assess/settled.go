@@ -177,21 +177,21 @@ func (as *Assessor) isReadAll(e *graph.Edge) bool {
 	return k != nil && (k.Look.All || k.Look.Running)
 }
 
-// dependsOnUnsure reports whether a node needs a value that may have to go.
+// dependsOnUnsure reports whether a node needs a value that is unsure.
 func dependsOnUnsure(n *graph.Node) bool {
 	return n.Presence == graph.Present && slices.ContainsFunc(n.Out, func(e *graph.Edge) bool {
 		return e.OfDesired() && e.State == graph.Satisfied && isUnsure(e.To)
 	})
 }
 
-// isUnsure reports whether a value in place may have to go, since it cannot be told now whether its own needs
-// are met.
+// isUnsure reports whether it is not known of a desired value in place whether its needs are met. If they turn
+// out to be missing, it is deleted, and with it all values that need it.
 func isUnsure(n *graph.Node) bool {
 	return n != nil && n.Presence == graph.Present && n.Wanted() && n.Needs() == graph.Unsure
 }
 
-// staysAway reports whether a node that nobody wants will not come to meet a need: it is not being read,
-// and no operation on it is under way that leaves the need unsure.
+// staysAway reports whether a node that is not desired cannot meet a need any more: it is not being read, and
+// no operation on it leaves the need unsure.
 func staysAway(m *graph.Node, e *graph.Edge) bool {
 	return !m.Wanted() && !isRead(m) && (e.State != graph.Unsure || !m.Busy())
 }

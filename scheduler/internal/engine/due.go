@@ -119,9 +119,9 @@ func (e *Engine) actOn(l *dueList) bool {
 	return true
 }
 
-// act begins the operation that a node was found to need, unless things have changed since. Then the
-// node is evaluated again: by the change, or here if what it lacks is about to be made after all,
-// which changes nothing about the node itself.
+// act begins the operation that is due for a node, unless the circumstances have changed. A change of the node
+// leads to another evaluation anyway. That a missing need is about to be met is no such change, so the
+// node is evaluated again here.
 func (e *Engine) act(n *graph.Node) {
 	e.SetFlag(n, assess.FlagDue, false)
 	k := kind.Of(n)

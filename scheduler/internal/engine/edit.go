@@ -329,7 +329,7 @@ func (e *editor) reached(n *graph.Node) {
 	e.tried(n)
 }
 
-// tried marks a node of which what is desired is in place, or was: what it derives may follow.
+// tried marks a node whose desired value is or was in place, so that its derived values may follow.
 func (e *editor) tried(n *graph.Node) {
 	if !assess.Has(n, assess.FlagUntried) {
 		return

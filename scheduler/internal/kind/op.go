@@ -103,12 +103,12 @@ func (o *Op) Overdue(start time.Time) (*Op, bool) {
 	return &Op{Kind: o.Kind, Node: o.Node, Key: o.Key, What: o.What, Start: start, Cause: o.Cause, PastDeadline: true}, true
 }
 
-// noteGivesBack asks the descriptor before a deletion: afterwards it does not know any more.
+// noteGivesBack asks the descriptor before a deletion, which discards its record of the object.
 func (o *Op) noteGivesBack() {
 	o.GivesBack = o.Kind.GivesBack != nil && o.Kind.GivesBack(o.Key, o.From, o.Meta)
 }
 
-// Did is the operation as records name it.
+// Did returns the operation as it is recorded.
 func (o *Op) Did() kv.Operation {
 	if o.GivesBack {
 		return kv.OpGiveBack

@@ -56,9 +56,8 @@ func (h *Host) Picture() string {
 	return strings.ReplaceAll(h.settled(loosely), h.Label, "LABEL")
 }
 
-// settled waits until the kernel is through with what it does by itself: IPv6 addresses are tentative
-// for a second or two, and for as long a link that has lost its carrier, such as a new bridge, may
-// be shown without either state.
+// settled waits for changes that the kernel makes in the background: IPv6 addresses are tentative for up to two
+// seconds, and a link that has lost its carrier, such as a new bridge, shows NO-CARRIER up to a second later.
 func (h *Host) settled(clean func(map[string]any)) (picture string) {
 	h.t.Helper()
 	h.Eventually("no address is tentative, and each link has a carrier or none", func() error {
