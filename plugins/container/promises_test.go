@@ -471,6 +471,10 @@ func TestStopEndsAll(t *testing.T) {
 			}
 		}
 	})
+	// The goroutine of the bubble ends after Test has returned.
+	for i := 0; i < 1000 && runtime.NumGoroutine() > before; i++ {
+		runtime.Gosched()
+	}
 	if n := runtime.NumGoroutine(); n > before {
 		t.Errorf("%d goroutines, there were %d", n, before)
 	}
