@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
 )
 
 // The values of duplicate_detection. duplicate occurs only in actual values, when the kernel has detected
@@ -21,6 +23,8 @@ const (
 const (
 	detectionTime = 10 * time.Second
 	detectionPoll = 50 * time.Millisecond
+	// carrierTime bounds the wait for the other end of a new cable to be set up.
+	carrierTime = 3 * time.Second
 )
 
 // isDetected reports whether the kernel has added the address and detects other hosts that have it.
@@ -29,13 +33,15 @@ func (j *job) isDetected() bool {
 }
 
 // awaitDetection waits until the kernel has found out whether other hosts have the addresses. On a
-// link without a carrier it begins when there is one, and is not waited for.
+// link without a carrier it begins when there is one, and is not waited for, except on a cable whose other
+// end is about to be set up.
 func (d *address) awaitDetection(ctx context.Context, await []*job) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, detectionTime)
 	defer cancel()
 	for len(await) > 0 {
 		read := d.reader(len(await))
-		await = slices.DeleteFunc(slices.Clone(await), func(j *job) bool { return !d.isDetecting(read, j) })
+		await = slices.DeleteFunc(slices.Clone(await), func(j *job) bool { return !d.isDetecting(read, j, time.Since(began) < carrierTime) })
 		if len(await) == 0 {
 			return
 		}
@@ -52,7 +58,7 @@ func (d *address) awaitDetection(ctx context.Context, await []*job) {
 
 // isDetecting reports whether the detection for an address is under way. The job gets an error if it has
 // found another host, or if the address was removed.
-func (d *address) isDetecting(read readLink, j *job) bool {
+func (d *address) isDetecting(read readLink, j *job, awaitCarrier bool) bool {
 	there, err := read(j.op.Meta.LinkRef)
 	if err != nil {
 		return false // the next reading of the address shows the rest
@@ -69,7 +75,17 @@ func (d *address) isDetecting(read readLink, j *job) bool {
 		return false
 	}
 	carrier, err := d.Kernel.Carrier(j.op.Meta.LinkRef)
-	return err == nil && carrier
+	return err == nil && (carrier || awaitCarrier && d.isCable(j.op.Value.GetInterface()))
+}
+
+// isCable reports whether an interface is the end of a cable whose other end is desired to be up.
+func (d *address) isCable(name string) bool {
+	peer := d.interfaceOf(name).GetVeth().GetPeer()
+	if peer == "" {
+		return false
+	}
+	other, desired := d.Interfaces.Wanted(scheduler.Key(models.InterfaceKey(peer)))
+	return desired && other.IsEnabled()
 }
 
 // duplicated is the error of an address that another host has.

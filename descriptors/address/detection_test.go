@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -75,5 +76,38 @@ func TestDuplicates(t *testing.T) {
 	b.link("idle", `{"bridge":{}}`)
 	if err := b.add("address/idle/fd01::1/64", `{"interface":"idle","address":"fd01::1/64"}`); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDetectionOnACable creates an address before the other end of the cable is up. It is in place once the
+// kernel uses it.
+func TestDetectionOnACable(t *testing.T) {
+	b := newBench(t)
+	b.net.IPv6(t)
+	b.net.Sysctl(t, "ipv6/conf/default/accept_dad", "1")
+	near, err := b.AddLink(b.Own(), kernel.LinkSpec{Name: "near", Up: true, Alias: kernel.Mark("host7", "interface/near"), Group: kernel.Group("host7"),
+		Veth: &kernel.VethSpec{PeerName: "far"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := b.Link(b.Own(), "far")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.is("near", `{"veth":{"peer":"far"}}`, near.Ref())
+	b.is("far", `{"veth":{"peer":"near"}}`, far.Ref())
+	created := make(chan error)
+	go func() {
+		_, err := b.kind.Create(t.Context(), "address/near/fd00::1/64", decode(t, `{"interface":"near","address":"fd00::1/64"}`)[0])
+		created <- err
+	}()
+	shown := func() string { return b.net.IP(t, "-o address show dev near to fd00::1") }
+	netlinktest.Eventually(t, "the address is tentative", func() bool { return strings.Contains(shown(), "tentative") })
+	b.net.IP(t, "link set far up")
+	if err := <-created; err != nil {
+		t.Error(err)
+	}
+	if text := shown(); !strings.Contains(text, "fd00::1") || strings.Contains(text, "tentative") {
+		t.Errorf("the address that is in place: %s", text)
 	}
 }
