@@ -169,7 +169,7 @@ func (d *iface) setRings(want *models.Rings, l kernel.Link, refused *refusals) e
 	}
 	now, err := d.Kernel.Rings(l.NS, l.Index)
 	if errors.Is(err, kernel.ErrUnsupported) {
-		refused.add("rings: the device has none that can be changed, or the kernel cannot tell; leave them out")
+		refused.add("rings: the device has no adjustable rings, or the driver does not report them; leave them out")
 		return nil
 	}
 	if err != nil {

@@ -33,7 +33,7 @@ func TestOffloadsThatAreNotThere(t *testing.T) {
 		{`"features":{"rx-groo":true}`, "features.rx-groo: this kernel knows no such feature; did you mean rx-gro?"},
 		{`"features":{"quantum-entanglement":true}`, "knows no such feature; those of the link that can be changed are "},
 		{`"features":{"rx-lro":true}`, "the device has fixed features.rx-lro off"},
-		{`"rings":{"rx":256}`, "rings: the device has none that can be changed, or the kernel cannot tell; leave them out"},
+		{`"rings":{"rx":256}`, "rings: the device has no adjustable rings, or the driver does not report them; leave them out"},
 	} {
 		_, err := b.try("tap0", `{"existing":{},`+c.offloads+`}`)
 		refused(t, err, c.says)
