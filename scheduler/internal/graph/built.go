@@ -116,16 +116,18 @@ func (e *Edge) mayMoveTo(m *Node) bool {
 
 // remember takes over from the needs of the actual value, as they were so far, on which of
 // many it stands, and as a need of that value also with what it was built. Where an
-// operation was under way that failed, what is there may be as it was before: the oldest
-// counts, which comes last.
+// operation was under way that failed, what is there may be as it was before: the needs of the
+// value before it count, and of several the last in the list.
 func (e *Edge) remember(edges []*Edge, r role) {
 	if e.any == nil && !e.projects() {
 		return
 	}
+	before := false
 	for _, was := range edges {
-		if was == e || was.role&ofActual == 0 || !was.alike(e) {
+		if was == e || was.role&ofActual == 0 || !was.alike(e) || before && !was.is(previous) {
 			continue
 		}
+		before = was.is(previous)
 		e.To = was.To
 		if r == ofActual && e.projects() && was.built() {
 			e.fn.projKnown, e.fn.projected = true, was.fn.projected
