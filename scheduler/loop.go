@@ -62,9 +62,9 @@ func (l *loop) Begin(o *kind.Op, a assess.Assessment) {
 // Full: where a plan is executed the order of operations is counted.
 func (l *loop) Full() bool { return l.runs.Any() }
 
-// MayDisrupt: a plan goes in its own order and at once, for somebody has seen it.
+// MayDisrupt: a plan that somebody has seen goes in its own order and at once.
 func (l *loop) MayDisrupt(n *graph.Node) bool {
-	return l.runs.Awaits(n.Key) || l.Engine.MayDisrupt(n)
+	return l.runs.SeenToDisrupt(n.Key) || l.Engine.MayDisrupt(n)
 }
 
 // turn ends a round of inputs: evaluate, tell, hand over. Before Run nothing is told

@@ -25,7 +25,7 @@ func (l *loop) checkTxn(t Txn) error {
 
 // submitted edits a transaction.
 func (l *loop) submitted(t *Txn, h *Handle) {
-	sim, err := l.planned(t, h)
+	sim, seen, err := l.planned(t, h)
 	if err != nil {
 		h.err = err
 		close(h.done)
@@ -35,7 +35,7 @@ func (l *loop) submitted(t *Txn, h *Handle) {
 	h.result.Seq = l.Seq
 	if sim != nil {
 		h.planned = true
-		l.runs.Start(l.Seq, sim, func(left *Deviation) {
+		l.runs.Start(l.Seq, sim, seen, func(left *Deviation) {
 			h.planned, h.result.Deviation = false, left
 			l.recheck(&h.waiter)
 		})
@@ -46,7 +46,7 @@ func (l *loop) submitted(t *Txn, h *Handle) {
 		h.before = l.wantsBefore(*t)
 	}
 	touched := l.Edit(l.SourceIndex(t.Source), t.Want, t.Complete, t.ByOwner, t.Retry)
-	if sim == nil && !h.reverted { // who executes a plan has seen what goes; what is reverted was just made
+	if !seen && !h.reverted { // who executes a plan has seen what goes; what is reverted was just made
 		l.HoldBack(touched)
 	}
 	l.unleaveAsked(t)
@@ -74,29 +74,43 @@ func (l *loop) submitted(t *Txn, h *Handle) {
 	l.await(&h.waiter)
 }
 
-// planned makes the plan again that a transaction is to execute, and refuses if
-// it is another one by now.
-func (l *loop) planned(t *Txn, h *Handle) (*plan.Simulation, error) {
+// planned makes the plan that a transaction is to execute. If somebody has seen it, the plan is
+// made again, and refused if it is another one by now.
+func (l *loop) planned(t *Txn, h *Handle) (sim *plan.Simulation, seen bool, err error) {
 	if h.reverted {
-		return nil, nil
+		return nil, false, nil
 	}
 	base := t.Base
 	if h.announced = l.expects(t); h.announced != nil {
 		base, t.Want = h.announced.txn.Base, h.announced.txn.Want // the same, in the order of the plan
 	}
 	if base.IsZero() {
-		return nil, nil
+		return l.unseen(t), false, nil
 	}
 	l.turn()
-	sim, err := l.preview(toTheEnd, Event{Txn: *t})
+	sim, err = l.preview(toTheEnd, Event{Txn: *t})
 	if err == nil {
 		err = base.Moved(sim.Finish().Base)
 	}
 	if err != nil && h.announced != nil {
 		h.result.Deviation = &Deviation{Step: 1, Why: err.Error()}
-		return nil, nil
+		return nil, false, nil
 	}
-	return sim, err
+	return sim, true, err
+}
+
+// unseen makes the plan of a transaction that is executed as previewed, nil if it is executed
+// without one: something else is being done, which a plan would deviate for, or the preview
+// would take long, or would show more deletions than may be at once.
+func (l *loop) unseen(t *Txn) *plan.Simulation {
+	if !t.AsPreviewed || l.runs.Any() || l.Crowded() || len(t.Want) > previewFree {
+		return nil
+	}
+	sim, err := l.preview(workAtMost(previewFree), Event{Txn: *t})
+	if err != nil || sim.Plan.Held != "" {
+		return nil // an error of the transaction is found again without a plan
+	}
+	return sim
 }
 
 // lookedAtWhole are the kinds of which the transaction has everything read.

@@ -56,6 +56,14 @@ type Txn struct {
 	// Result.Deviation says so.
 	Base Base
 
+	// AsPreviewed: the transaction is executed in the steps of its own preview, as one with a Base
+	// is, so that what [Scheduler.Preview] updates in place is not deleted and made again because
+	// operations end in another order. The preview is made when the transaction is submitted.
+	// Nobody has seen it, so Deletions and Disruptions hold back as ever, and no operation waits
+	// long for another that it does not need. The transaction is executed without the preview if
+	// that is large, if more would go than may at once, or while another plan is executed.
+	AsPreviewed bool
+
 	// Retry says how failures of what is wanted here are tried again, derived
 	// values included, until the key is wanted anew; nil means as in Options.
 	Retry *Retries
@@ -77,8 +85,8 @@ type Result struct {
 	// touched keys that failed or were invalid before.
 	Reverted bool
 	Failed   []Outcome
-	// Deviation says where the plan that Txn.Base named was left, nil if it was
-	// executed as it stood or there was none.
+	// Deviation says where the plan of Txn.Base or Txn.AsPreviewed was left, nil if it
+	// was executed as it stood or there was none.
 	Deviation *Deviation
 }
 

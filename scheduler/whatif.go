@@ -16,9 +16,10 @@ import (
 // and takes it all back. It assumes that operations succeed, and does not look at
 // the Base of the transaction. The errors are those of [Scheduler.WhatIf].
 //
-// A transaction with the Base of the plan is executed in its steps. Without it the end is the same,
-// but if operations end in another order than in the plan, or fail, more may be deleted and made again:
-// a value in place waits for a need that the transaction meets later only if the need names a key.
+// A transaction with the Base of the plan, or with AsPreviewed, is executed in its steps. Without it
+// the end is the same, but if operations end in another order than in the plan, or fail, more may be
+// deleted and made again: a value in place waits for a need that the transaction meets later only if
+// the need names a key.
 func (s *Scheduler) Preview(ctx context.Context, t Txn) (Plan, error) {
 	return s.WhatIf(ctx, Event{Txn: t})
 }
@@ -86,13 +87,18 @@ func (p *previews) inLoop(events []Event) (*plan.Simulation, error) {
 	var sim *plan.Simulation
 	var failed error
 	err := p.s.call(func(l *loop) {
-		work := 0
-		sim, failed = l.preview(func(int) bool {
-			work++
-			return work > previewFree || haltAt != nil && haltAt(work)
-		}, events...)
+		sim, failed = l.preview(workAtMost(previewFree), events...)
 	})
 	return sim, cmp.Or(err, failed)
+}
+
+// workAtMost ends a preview after that many steps of its work.
+func workAtMost(most int) (halt func(changes int) bool) {
+	work := 0
+	return func(int) bool {
+		work++
+		return work > most || haltAt != nil && haltAt(work)
+	}
 }
 
 // haltAt has previews halt in the loop at some of their steps; tests set it.

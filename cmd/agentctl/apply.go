@@ -74,8 +74,10 @@ and nothing is written; the exit code is 0 whatever the plan is.
 With --plan a plan is executed that "agentctl plan -o json" or "apply --dry-run
 -o json" gave: exactly its steps, in its order. If anything that it was made on
 has moved since, it is refused with the names of what did, and nothing is written.
-Without --plan the end is the same; if operations end in another order, or fail, more
-may be deleted and made again than the plan says.
+Without --plan the agent makes the plan when the change reaches it, and executes it within
+the limits of the policy: what "agentctl plan" would show is done. If operations fail or take
+longer than five seconds, or if the change is large, the end is the same, but more may be
+deleted and made again than the plan shows.
 
 With --wait it waits until every touched key is settled, and exits with 1 if not
 all are configured or gone. With --revert-on-failure the previous values are

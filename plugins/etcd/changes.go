@@ -154,7 +154,7 @@ func (d Decoder) txn(prefix string, r revision) scheduler.Txn {
 	} else {
 		note += ", not through the agent"
 	}
-	t := scheduler.Txn{Source: Source, Note: note, Want: want}
+	t := scheduler.Txn{Source: Source, Note: note, Want: want, AsPreviewed: true}
 	if r.author != nil {
 		t.Written = r.author.Time
 	}

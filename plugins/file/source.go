@@ -134,7 +134,7 @@ func (s *Source) look() (again <-chan time.Time) {
 // files move the word is not called complete.
 func (s *Source) say(changed []string, moving bool) {
 	now := values(s.belief.files)
-	txn := scheduler.Txn{Source: Name, Note: note(changed), Want: difference(s.said, now)}
+	txn := scheduler.Txn{Source: Name, Note: note(changed), Want: difference(s.said, now), AsPreviewed: true}
 	if !s.synced && !moving && s.belief.complete() {
 		// From here on what is not named is not wanted.
 		txn.Want, txn.Complete = difference(nil, now), true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/plumb-net/plumb/scheduler/explain"
 	"github.com/plumb-net/plumb/scheduler/internal/engine"
@@ -24,6 +25,7 @@ import (
 type planRun struct {
 	ended   func(*kv.Deviation) // the plan was executed, or left
 	seq     uint64
+	seen    bool // by somebody, who wants it executed as it stands
 	steps   []runStep
 	due     map[kv.Key]int      // the first step of each key that has not begun
 	begun   map[*graph.Node]int // steps under way, or held
@@ -31,6 +33,8 @@ type planRun struct {
 	settled int                 // how many are
 	idle    int                 // the first step that has not begun
 	patient int                 // the step for which a timer runs
+	held    int                 // outcomes that have come early
+	timed   bool                // a timer runs for what is held
 	left    *kv.Deviation
 }
 
@@ -47,6 +51,10 @@ type runStep struct {
 	held  *kind.Op // its outcome, come early
 }
 
+// maxHeld is how long a plan that nobody has seen waits for an outcome while others are held for
+// it. An operation that hangs must not delay for long what does not need it.
+const maxHeld = 5 * time.Second
+
 // Runs are the plans that are being executed.
 type Runs struct {
 	e   *engine.Engine
@@ -60,9 +68,10 @@ func NewRuns(e *engine.Engine, x *explain.Explainer) *Runs { return &Runs{e: e, 
 // Any reports whether a plan is being executed.
 func (rs *Runs) Any() bool { return len(rs.all) > 0 }
 
-// Start begins to execute the plan of a transaction; ended hears when that is over.
-func (rs *Runs) Start(seq uint64, sim *Simulation, ended func(*kv.Deviation)) {
-	x := &planRun{ended: ended, seq: seq, patient: -1, due: map[kv.Key]int{}, begun: map[*graph.Node]int{}, waiting: map[int][]*kind.Op{}}
+// Start begins to execute the plan of a transaction, which somebody has seen or not; ended hears
+// when that is over.
+func (rs *Runs) Start(seq uint64, sim *Simulation, seen bool, ended func(*kv.Deviation)) {
+	x := &planRun{ended: ended, seq: seq, seen: seen, patient: -1, due: map[kv.Key]int{}, begun: map[*graph.Node]int{}, waiting: map[int][]*kind.Op{}}
 	x.steps = make([]runStep, len(sim.Plan.Steps))
 	for i := len(x.steps) - 1; i >= 0; i-- {
 		s := sim.Plan.Steps[i]
@@ -75,9 +84,9 @@ func (rs *Runs) Start(seq uint64, sim *Simulation, ended func(*kv.Deviation)) {
 	rs.all = append(rs.all, x)
 }
 
-// Awaits reports whether a step on a key is still to begin.
-func (rs *Runs) Awaits(k kv.Key) bool {
-	return slices.ContainsFunc(rs.all, func(x *planRun) bool { _, due := x.due[k]; return due && x.left == nil })
+// SeenToDisrupt reports whether a step on a key is still to begin that somebody has seen.
+func (rs *Runs) SeenToDisrupt(k kv.Key) bool {
+	return slices.ContainsFunc(rs.all, func(x *planRun) bool { _, due := x.due[k]; return due && x.seen && x.left == nil })
 }
 
 // Begin finds the step that an operation is. It reports whether the operation
@@ -151,6 +160,7 @@ func (rs *Runs) Done(o *kind.Op) bool {
 			return false
 		}
 		x.steps[i].held = o
+		x.held++
 		rs.advance(x)
 		return true
 	}
@@ -174,6 +184,7 @@ func (rs *Runs) advance(x *planRun) {
 func (rs *Runs) takeIn(x *planRun, i int) {
 	o := x.steps[i].held
 	x.steps[i].held = nil
+	x.held--
 	delete(x.begun, o.Node)
 	rs.e.Settle(o)
 }
@@ -205,7 +216,7 @@ func (rs *Runs) Follow() {
 			on = append(on, x)
 			continue
 		}
-		if x.left != nil {
+		if x.left != nil && x.seen {
 			rs.e.Hist.Deviated(x.seq, x.left)
 		}
 		x.ended(x.left)
@@ -219,6 +230,7 @@ func (rs *Runs) followOne(x *planRun) {
 		return
 	}
 	rs.advance(x) // what kept an outcome may have begun
+	rs.limitHeld(x)
 	at, outcome := x.next()
 	if x.settled == len(x.steps) || outcome {
 		return // it is under way
@@ -239,6 +251,26 @@ func (rs *Runs) followOne(x *planRun) {
 	})
 	rs.e.Arm()
 }
+
+// limitHeld leaves a plan that nobody has seen once nothing was taken in for too long.
+func (rs *Runs) limitHeld(x *planRun) {
+	if x.seen || x.timed || !x.delays() {
+		return
+	}
+	x.timed = true
+	at := x.settled
+	rs.e.Retries.AddFunc(rs.e.Now.Add(maxHeld), func() {
+		x.timed = false
+		if x.delays() && x.settled == at {
+			step := &x.steps[at]
+			rs.leave(x, at, fmt.Sprintf("%s %s takes longer than %v while others wait", step.op, step.key, maxHeld))
+		}
+	})
+	rs.e.Arm()
+}
+
+// delays reports whether outcomes, or operations, wait for their turn.
+func (x *planRun) delays() bool { return x.held > 0 || len(x.waiting) > 0 }
 
 func (rs *Runs) howItStands(key kv.Key) string {
 	n := rs.e.G.Get(key)

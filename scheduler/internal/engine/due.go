@@ -53,6 +53,9 @@ func (e *Engine) dueOf(n *graph.Node) *dueList {
 	return &e.making
 }
 
+// Crowded reports whether nodes are due that found no room to begin.
+func (e *Engine) Crowded() bool { return e.making.len()+e.going.len() > 0 }
+
 // room is how many operations may begin now: all, where their order is counted.
 func (e *Engine) room() int {
 	if e.inFull || e.Out.Full() {

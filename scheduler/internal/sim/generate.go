@@ -342,6 +342,9 @@ func (g *generator) write() {
 		}
 		lines = append(lines, line)
 	}
+	if g.chance(4) {
+		args = append(args, "previewed")
+	}
 	complete := g.chance(16)
 	for range 1 + g.IntN(3) {
 		k := g.key()

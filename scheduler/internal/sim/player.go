@@ -499,8 +499,8 @@ func (p *Player) txn(s Step) error {
 	return err
 }
 
-// planned executes a plan as soon as it was made. Where nothing else moves, it goes as it
-// says.
+// planned executes a plan as soon as it was made, or with "previewed" leaves it to the
+// scheduler to make it. Where nothing else moves, it goes as it says.
 func (p *Player) planned(s Step) error {
 	t, err := s.ParseTxn(p.Sources)
 	if err != nil {
@@ -514,7 +514,9 @@ func (p *Player) planned(s Step) error {
 	if err != nil {
 		return err
 	}
-	t.Base = plan.Base
+	if !t.AsPreviewed {
+		t.Base = plan.Base
+	}
 	source := slices.Index(p.Sources, t.Source)
 	undo := p.Model.Undo(source, t)
 	p.note(source, t)
@@ -527,7 +529,7 @@ func (p *Player) planned(s Step) error {
 		return err
 	case r.Deviation != nil && still:
 		return failure("plan", "it was %v\n%s", r.Deviation, plan)
-	case r.Deviation == nil:
+	case r.Deviation == nil && !t.AsPreviewed:
 		p.Tally.Count("planned", "")
 	}
 	return nil

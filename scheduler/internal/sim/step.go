@@ -102,6 +102,8 @@ func (s Step) ParseTxn(sources []string) (scheduler.Txn, error) {
 			t.Complete = true
 		case a == "owner":
 			t.ByOwner = true
+		case a == "previewed":
+			t.AsPreviewed = true
 		case a != "result" && a != "nowait" && a != "planned" && a != "all":
 			t.Source = a
 		}
