@@ -516,6 +516,8 @@ func (p *Player) planned(s Step) error {
 	}
 	if !t.AsPreviewed {
 		t.Base = plan.Base
+	} else if slices.ContainsFunc(p.options.Policies, func(p scheduler.Policy) bool { return p.Disruptions > 0 }) {
+		still = false // a step may have to wait for its turn
 	}
 	source := slices.Index(p.Sources, t.Source)
 	undo := p.Model.Undo(source, t)
