@@ -34,7 +34,7 @@ func (e *Explainer) explain(n *graph.Node, s *kv.Status) {
 	case kv.Unimplemented:
 		s.Reason = "no descriptor is registered for it"
 	case kv.Paused:
-		s.Reason = e.PausedBy(n).Reason
+		s.Reason = e.pauseReason(n)
 	case kv.Unknown:
 		s.Reason = unknownReason(n)
 	case kv.Drifted:
@@ -299,7 +299,7 @@ func (e *Explainer) leftoverReason(n *graph.Node, a assess.Assessment) string {
 	case n.X != nil && n.X.Err != nil:
 		return "it could not be removed: " + kv.FirstLine(n.X.Err)
 	case a.Blocker == assess.OnPause:
-		return "not in the intent, but paused: " + e.PausedBy(n).Reason
+		return "not in the intent, but paused: " + e.pauseReason(n)
 	case assess.Taken(n):
 		return "not in the intent; being given back"
 	case a.Blocker == assess.OnDependents:
@@ -321,6 +321,14 @@ func haveSynced(names []string) string {
 		return names[0] + " has synced"
 	}
 	return strings.Join(names, ", ") + " have synced"
+}
+
+// pauseReason is why a node is paused that was when it was evaluated last.
+func (e *Explainer) pauseReason(n *graph.Node) string {
+	if p := e.PausedBy(n); p != nil {
+		return p.Reason
+	}
+	return "the pause has just ended"
 }
 
 // pinner finds one node whose actual value depends on n.

@@ -122,7 +122,7 @@ func (e *Engine) evaluate(n *graph.Node) {
 	if n.Presence == graph.Present && !n.Foreign {
 		e.setStale(n, n.Outdated())
 	}
-	e.freeze(n)
+	frozen := e.freeze(n)
 	e.Out.DampFlaps(n)
 	a := e.takeTurn(n, e.Assess(n))
 	e.awaitRead(n, a)
@@ -137,6 +137,9 @@ func (e *Engine) evaluate(n *graph.Node) {
 		a = assess.Assessment{Leaving: true}
 	}
 	e.G.SetLeaving(n, a.Leaving)
+	if frozen { // not before: nothing may come to depend on what is not paused any more, and leaves
+		e.G.Refresh(n)
+	}
 	if begins && len(e.budgets) > 0 {
 		e.wakeGoing(n)
 	}

@@ -23,10 +23,8 @@ func (e *nodes) wakeDerived(n *graph.Node) {
 	}
 }
 
-// freeze has others see whether the node is paused: it satisfies no new need
-// then, and nothing that depends on it has to go.
-func (e *nodes) freeze(n *graph.Node) {
-	if n.Frozen || e.Pausing() {
-		e.G.SetFrozen(n, e.PausedBy(n) != nil)
-	}
+// freeze notes whether the node is paused, and reports whether that changed: a paused node
+// satisfies no new need, and nothing that depends on it has to go.
+func (e *nodes) freeze(n *graph.Node) (changed bool) {
+	return (n.Frozen || e.Pausing()) && e.G.SetFrozen(n, e.PausedBy(n) != nil)
 }

@@ -232,15 +232,16 @@ func (g *Graph) SetLeaving(n *Node, leaving bool) {
 	}
 }
 
-// SetFrozen marks that an operator holds the node.
-func (g *Graph) SetFrozen(n *Node, frozen bool) {
+// SetFrozen marks that an operator holds the node. It reports whether that changed; then the
+// caller refreshes the node when it is known whether the node leaves.
+func (g *Graph) SetFrozen(n *Node, frozen bool) (changed bool) {
 	if n.Frozen == frozen {
-		return
+		return false
 	}
 	g.Save(n)
 	n.Frozen = frozen
-	g.refresh(n, false)
 	g.Wake(n)
+	return true
 }
 
 func (g *store) wakeAll(nodes []*Node) {
@@ -249,7 +250,7 @@ func (g *store) wakeAll(nodes []*Node) {
 	}
 }
 
-// Refresh judges the node anew after its kind changed.
+// Refresh judges the node anew after its kind changed, or whether it is held.
 func (g *Graph) Refresh(n *Node) { g.refresh(n, false) }
 
 // EachIncoming calls f for every edge that ends at n: those that need its key, and those that
