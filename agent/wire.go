@@ -20,6 +20,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/iface"
 	"github.com/plumb-net/plumb/descriptors/ipam"
 	"github.com/plumb-net/plumb/descriptors/kernel"
+	"github.com/plumb-net/plumb/descriptors/keyfile"
 	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/descriptors/microservice"
 	"github.com/plumb-net/plumb/descriptors/mirror"
@@ -47,6 +48,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/fleet/member"
 	"github.com/plumb-net/plumb/plugins/fleet/record"
 	"github.com/plumb-net/plumb/plugins/historylog"
+	"github.com/plumb-net/plumb/plugins/keyfiles"
 	"github.com/plumb-net/plumb/plugins/ledger"
 	"github.com/plumb-net/plumb/plugins/loglevel"
 	"github.com/plumb-net/plumb/plugins/metrics"
@@ -249,6 +251,9 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 	if err != nil {
 		return err
 	}
+	if err := registerKeyFiles(s, h.owner); err != nil {
+		return err
+	}
 	deps := iface.Deps{
 		Kernel: h.kernel, Owner: h.owner, Names: names, Places: places, Interfaces: self, Announcer: h.announcer,
 		KeyFile: keyFile, Shadow: c.Shadow == on,
@@ -287,6 +292,25 @@ func registerLinux(s *scheduler.Scheduler, h *host, c Config, containers microse
 		return err
 	}
 	return registerOnInterfaces(s, h, names, places, interfaces)
+}
+
+// registerKeyFiles registers the files with keys of interfaces. What was made with a file is in the
+// ledger.
+func registerKeyFiles(s *scheduler.Scheduler, owner *kernel.Owner) error {
+	users := func(file string) (keys []scheduler.Key) {
+		for _, e := range owner.Entries(models.InterfaceKey("")) {
+			if iface.NamesKeyFile(kind.InterfaceOf(e), file) {
+				keys = append(keys, scheduler.Key(e.ID))
+			}
+		}
+		return keys
+	}
+	_, err := scheduler.Register(s, keyfile.New(keyfile.Deps{
+		Check:  func(file string) error { _, err := keyFile(file); return err },
+		Follow: keyfiles.Follow, Users: users,
+		InUse: func(file string) bool { return len(users(file)) > 0 },
+	}))
+	return err
 }
 
 // registerNexthops registers the nexthops and tells what is in place of them.

@@ -1867,7 +1867,8 @@ func (x *Bond) GetAllPortsActive() bool {
 // what others did is seen when it is read, as an audit or a resync does.
 type WireGuard struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// File with the private key, as wg genkey prints it; only its owner may read it. Required.
+	// File with the private key, as wg genkey prints it; only its owner may read it. The interface waits for
+	// the file if it does not exist yet; if it is deleted later, the interface stays. Required.
 	PrivateKeyFile string `protobuf:"bytes,1,opt,name=private_key_file,json=privateKeyFile,proto3" json:"private_key_file,omitempty"`
 	// UDP port. 0: left as it is; a new one has one of the kernel's choice.
 	ListenPort uint32 `protobuf:"varint,2,opt,name=listen_port,json=listenPort,proto3" json:"listen_port,omitempty"`

@@ -17,6 +17,18 @@ import (
 // given to it before it gets its mark.
 type wireguard struct{ plain }
 
+// needs: the files with its keys.
+func (wireguard) needs(_ scheduler.Key, v *models.Interface) []scheduler.Need {
+	w := v.GetWireguard()
+	list := []scheduler.Need{scheduler.On(keyFile(w.GetPrivateKeyFile()), "the file with its private key")}
+	for _, p := range w.GetPeers() {
+		if file := p.GetPresharedKeyFile(); file != "" {
+			list = append(list, scheduler.On(keyFile(file), "the file with the preshared key of "+p.GetPublicKey()))
+		}
+	}
+	return list
+}
+
 func (wireguard) spec(w *wish, s *kernel.LinkSpec) error {
 	s.Plain = w.value.LinkType()
 	return nil
@@ -172,7 +184,7 @@ func (d *iface) setWireGuard(w *wish, l kernel.Link) error {
 	s := kernel.WireGuard{ListenPort: int(v.GetListenPort()), Mark: v.GetFwmark()}
 	private, err := d.KeyFile(v.GetPrivateKeyFile())
 	if err != nil {
-		return scheduler.Invalid("wireguard.private_key_file", "%v", err)
+		return noKey(v.GetPrivateKeyFile(), "wireguard.private_key_file", err)
 	}
 	s.PrivateKey = (*[32]byte)(&private)
 	there, asked := peersOf(actual.GetWireguard()), peersOf(before)
@@ -184,7 +196,7 @@ func (d *iface) setWireGuard(w *wish, l kernel.Link) error {
 		peer := kernel.WireGuardPeer{PublicKey: public, AllowedIPs: allowed(p), Keepalive: int(p.GetPersistentKeepalive())}
 		if file := p.GetPresharedKeyFile(); file != "" {
 			if peer.PresharedKey, err = d.KeyFile(file); err != nil {
-				return scheduler.Invalid(fmt.Sprintf("wireguard.peers[%d].preshared_key_file", i), "%v", err)
+				return noKey(file, fmt.Sprintf("wireguard.peers[%d].preshared_key_file", i), err)
 			}
 		}
 		if there[p.GetPublicKey()].GetEndpoint() == "" || endpoint(asked[p.GetPublicKey()]) != endpoint(p) {
@@ -197,6 +209,20 @@ func (d *iface) setWireGuard(w *wish, l kernel.Link) error {
 		return scheduler.Conflict("", fmt.Errorf("%w: UDP port %d is in use in %s; choose another", err, v.GetListenPort(), w.value.GetNamespace().Text()))
 	}
 	return err
+}
+
+func keyFile(file string) scheduler.Key { return scheduler.Key(models.KeyFileKey(file)) }
+
+// noKey is the error for a file that has changed since it was found to hold a key.
+func noKey(file, field string, err error) error {
+	return scheduler.Blocked(keyFile(file), fmt.Errorf("%s: %w", field, err))
+}
+
+// NamesKeyFile reports whether a value names a file with a key of WireGuard.
+func NamesKeyFile(v *models.Interface, file string) bool {
+	w := v.GetWireguard()
+	return w != nil && (w.GetPrivateKeyFile() == file ||
+		slices.ContainsFunc(w.GetPeers(), func(p *models.WireGuardPeer) bool { return p.GetPresharedKeyFile() == file }))
 }
 
 // lastWireGuard is what the device was last given, as far as the ledger says.

@@ -1,0 +1,86 @@
+// Package keyfile has the kind of files of the host that hold a key. Interfaces whose value names such
+// a file need it: they wait for a file that comes later, and a file that changes is read anew.
+package keyfile
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"sync"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Deps are what the kind works with.
+type Deps struct {
+	// Check returns nil if the file holds a key, an error that is fs.ErrNotExist if there is no such
+	// file, or why it cannot be used. The error does not show what is in the file.
+	Check func(file string) error
+	// Follow reports files that may have changed until ctx ends. files are those to follow, and
+	// more receives a value when there are others.
+	Follow func(ctx context.Context, files func() []string, more <-chan struct{}, changed func(file string)) error
+	// InUse reports whether an object in place was made with the file. If the file is deleted, the
+	// object stays.
+	InUse func(file string) bool
+	// Users are the keys whose values name the file. They are read anew when it changes.
+	Users func(file string) []scheduler.Key
+}
+
+// New makes the kind. A key is there if its file holds a key, or did when an object that exists was
+// made with it.
+func New(deps Deps) scheduler.Descriptor[struct{}, struct{}] {
+	d := &keyfile{Deps: deps, needed: map[string]bool{}, more: make(chan struct{}, 1)}
+	k := scheduler.Condition(models.KindKeyFile, scheduler.Key(models.KeyFileKey("/")), d.holds, d.watch)
+	interest := k.Interest
+	k.Interest = func(k scheduler.Key, needed bool) {
+		interest(k, needed)
+		d.interest(k, needed)
+	}
+	return k
+}
+
+type keyfile struct {
+	Deps
+	mu     sync.Mutex
+	needed map[string]bool // under mu: files that some value names
+	more   chan struct{}
+}
+
+func (d *keyfile) holds(_ context.Context, k scheduler.Key) (bool, error) {
+	err := d.Check(models.KeyFile(string(k)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return d.InUse(models.KeyFile(string(k))), nil
+	}
+	return err == nil, err
+}
+
+func (d *keyfile) interest(k scheduler.Key, needed bool) {
+	d.mu.Lock()
+	if needed {
+		d.needed[models.KeyFile(string(k))] = true
+	} else {
+		delete(d.needed, models.KeyFile(string(k)))
+	}
+	d.mu.Unlock()
+	select {
+	case d.more <- struct{}{}:
+	default:
+	}
+}
+
+func (d *keyfile) files() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	files := make([]string, 0, len(d.needed))
+	for f := range d.needed {
+		files = append(files, f)
+	}
+	return files
+}
+
+func (d *keyfile) watch(ctx context.Context, notify func(keys ...scheduler.Key)) error {
+	return d.Follow(ctx, d.files, d.more, func(file string) {
+		notify(append(d.Users(file), scheduler.Key(models.KeyFileKey(file)))...)
+	})
+}
