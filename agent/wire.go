@@ -307,8 +307,13 @@ func registerKeyFiles(s *scheduler.Scheduler, owner *kernel.Owner) error {
 	}
 	_, err := scheduler.Register(s, keyfile.New(keyfile.Deps{
 		Check:  func(file string) error { _, err := keyFile(file); return err },
-		Follow: keyfiles.Follow, Users: users,
-		InUse: func(file string) bool { return len(users(file)) > 0 },
+		Follow: keyfiles.Follow,
+		InUse:  func(file string) bool { return len(users(file)) > 0 },
+		Changed: func(file string) {
+			if keys := users(file); len(keys) > 0 {
+				s.Submit(scheduler.Txn{Source: models.KindKeyFile, Note: file + " changed", Look: keys})
+			}
+		},
 	}))
 	return err
 }

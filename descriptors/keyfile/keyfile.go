@@ -17,14 +17,14 @@ type Deps struct {
 	// Check returns nil if the file holds a key, an error that is fs.ErrNotExist if there is no such
 	// file, or why it cannot be used. The error does not show what is in the file.
 	Check func(file string) error
-	// Follow reports files that may have changed until ctx ends. files are those to follow, and
-	// more receives a value when there are others.
+	// Follow reports files once when files returns them, and when they may have changed, until ctx
+	// ends. more receives a value when files returns others.
 	Follow func(ctx context.Context, files func() []string, more <-chan struct{}, changed func(file string)) error
 	// InUse reports whether an object in place was made with the file. If the file is deleted, the
 	// object stays.
 	InUse func(file string) bool
-	// Users are the keys whose values name the file. They are read anew when it changes.
-	Users func(file string) []scheduler.Key
+	// Changed hears of each file that may have changed since it was named.
+	Changed func(file string)
 }
 
 // New makes the kind. A key is there if its file holds a key, or did when an object that exists was
@@ -43,7 +43,7 @@ func New(deps Deps) scheduler.Descriptor[struct{}, struct{}] {
 type keyfile struct {
 	Deps
 	mu     sync.Mutex
-	needed map[string]bool // under mu: files that some value names
+	needed map[string]bool // under mu: files that some value names, and whether Follow has reported them
 	more   chan struct{}
 }
 
@@ -58,7 +58,7 @@ func (d *keyfile) holds(_ context.Context, k scheduler.Key) (bool, error) {
 func (d *keyfile) interest(k scheduler.Key, needed bool) {
 	d.mu.Lock()
 	if needed {
-		d.needed[models.KeyFile(string(k))] = true
+		d.needed[models.KeyFile(string(k))] = false
 	} else {
 		delete(d.needed, models.KeyFile(string(k)))
 	}
@@ -81,6 +81,21 @@ func (d *keyfile) files() []string {
 
 func (d *keyfile) watch(ctx context.Context, notify func(keys ...scheduler.Key)) error {
 	return d.Follow(ctx, d.files, d.more, func(file string) {
-		notify(append(d.Users(file), scheduler.Key(models.KeyFileKey(file)))...)
+		notify(scheduler.Key(models.KeyFileKey(file)))
+		if d.reported(file) {
+			d.Changed(file)
+		}
 	})
+}
+
+// reported notes that Follow has reported a file, and reports whether it did so before: the first
+// report comes when the file is named.
+func (d *keyfile) reported(file string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before, needed := d.needed[file]
+	if needed {
+		d.needed[file] = true
+	}
+	return before
 }

@@ -27,8 +27,8 @@ func TestHolds(t *testing.T) {
 				}
 				return fs.ErrNotExist
 			},
-			InUse: func(file string) bool { return file == "/used" },
-			Users: func(string) []scheduler.Key { return nil },
+			InUse:   func(file string) bool { return file == "/used" },
+			Changed: func(string) {},
 			Follow: func(ctx context.Context, _ func() []string, _ <-chan struct{}, changed func(string)) error {
 				for {
 					select {

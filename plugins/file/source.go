@@ -81,8 +81,8 @@ func (s *Source) Run(ctx context.Context) error {
 	s.watch, s.watchErr = s.newWatcher()
 	var hints <-chan struct{}
 	if s.watchErr == nil {
-		defer s.watch.close()
-		hints = s.watch.hints()
+		defer s.watch.Close()
+		hints = s.watch.Hints()
 	}
 	rescan := time.NewTicker(s.opts.Rescan)
 	defer rescan.Stop()
@@ -113,7 +113,7 @@ const retry = time.Second
 // the next hint, it returns when.
 func (s *Source) look() (again <-chan time.Time) {
 	if s.watch != nil {
-		s.watchErr = s.watch.add(s.dir) // before reading, so that no change falls between
+		s.watchErr = s.watch.Add(s.dir) // before reading, so that no change falls between
 	}
 	found, touched, err := look(s.dir)
 	if err != nil {

@@ -65,9 +65,9 @@ type fakeWatcher struct {
 	err  error
 }
 
-func (w *fakeWatcher) add(string) error       { return w.err }
-func (w *fakeWatcher) hints() <-chan struct{} { return w.hint }
-func (w *fakeWatcher) close()                 {}
+func (w *fakeWatcher) Add(string) error       { return w.err }
+func (w *fakeWatcher) Hints() <-chan struct{} { return w.hint }
+func (w *fakeWatcher) Close()                 {}
 
 // bench is a directory with a source on it, in a bubble of its own time.
 type bench struct {

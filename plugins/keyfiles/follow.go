@@ -9,18 +9,18 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
+	"github.com/plumb-net/plumb/plugins/inotify"
 )
 
 // pollEach is how often files are looked at without a hint: a symbolic link can lead to a directory that is
 // not watched.
 const pollEach = 30 * time.Second
 
-// Follow calls changed for each file that appears, changes or disappears, until ctx ends. files returns those to
-// follow, and more receives a value when it returns others. Directories that do not exist are waited
-// for. It may call changed once too often. The error is that of inotify.
+// Follow calls changed for each file once when files returns it, and when it appears, changes or disappears,
+// until ctx ends. more receives a value when files returns others. Directories that do not exist are
+// waited for. The error is that of inotify.
 func Follow(ctx context.Context, files func() []string, more <-chan struct{}, changed func(file string)) error {
-	w, err := fsnotify.NewWatcher()
+	w, err := inotify.New()
 	if err != nil {
 		return err
 	}
@@ -35,38 +35,27 @@ func Follow(ctx context.Context, files func() []string, more <-chan struct{}, ch
 			return ctx.Err()
 		case <-more:
 		case <-poll.C:
-		case _, open := <-w.Events:
-			if !open {
-				return fsnotify.ErrClosed
-			}
-		case _, open := <-w.Errors: // events were lost
-			if !open {
-				return fsnotify.ErrClosed
-			}
+		case <-w.Hints():
 		}
 	}
 }
 
 type follower struct {
-	w       *fsnotify.Watcher
+	w       *inotify.Watcher
 	seen    map[string]string // files as they were looked at last
 	changed func(file string)
 }
 
 // look watches the directories and compares the files with how they were.
 func (f *follower) look(files []string) {
-	dirs, seen := map[string]bool{}, make(map[string]string, len(files))
+	dirs, seen := make([]string, 0, len(files)), make(map[string]string, len(files))
 	for _, file := range files {
-		dirs[f.watch(filepath.Dir(file))] = true
+		dirs = append(dirs, f.watch(filepath.Dir(file)))
 	}
-	for _, dir := range f.w.WatchList() {
-		if !dirs[dir] {
-			_ = f.w.Remove(dir)
-		}
-	}
+	f.w.Keep(dirs)
 	for _, file := range files { // after the directories, so that nothing is missed in between
 		now := state(file)
-		if was, known := f.seen[file]; !known || was != now { // a new one may have changed since it was checked
+		if was, known := f.seen[file]; !known || was != now { // it may have changed before it was followed
 			f.changed(file)
 		}
 		seen[file] = now
@@ -76,10 +65,15 @@ func (f *follower) look(files []string) {
 
 // watch watches a directory, or the nearest one above that exists. It returns which.
 func (f *follower) watch(dir string) string {
-	for ; ; dir = filepath.Dir(dir) {
-		if f.w.Add(dir) == nil || dir == "/" {
-			return dir
+	for last := ""; ; {
+		at := dir
+		for f.w.Add(at) != nil && at != "/" {
+			at = filepath.Dir(at)
 		}
+		if at == dir || at == last {
+			return at
+		}
+		last = at // once more: the next directory may have been made before this one was watched
 	}
 }
 
