@@ -85,7 +85,11 @@ func (h cniHost) Carries(at kernel.LinkRef) bool {
 }
 
 func (h cniHost) DeleteFlows(of ...netip.Addr) error {
-	_, err := h.host.kernel.DeleteFlows(h.host.kernel.Own(), func(f kernel.Flow) bool { return slices.ContainsFunc(of, f.Involves) })
+	var like []kernel.Flow
+	for _, a := range of {
+		like = append(like, kernel.WithAddress(a)...)
+	}
+	_, err := h.host.kernel.DeleteFlows(h.host.kernel.Own(), func(kernel.Flow) bool { return true }, like...)
 	return err
 }
 

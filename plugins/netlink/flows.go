@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +22,10 @@ const (
 	ctaTupleReply = 2
 	ctaID         = 12
 	ctaZone       = 18
+	ctaFilter     = 25
+
+	ctaFilterOrig  = 1
+	ctaFilterReply = 2
 
 	ctaTupleIP    = 1
 	ctaTupleProto = 2
@@ -39,19 +44,41 @@ const (
 // without connection tracking, and a request would load it.
 const trackedCount = "net/netfilter/nf_conntrack_count"
 
+// Bits of filters: which parts of a tuple they compare.
+const (
+	filterSource = 1 << iota
+	filterDestination
+	_ // zone
+	filterProtocol
+	filterSourcePort
+	filterDestinationPort
+)
+
+// filterWorth is the number of connections from which one more filtered listing costs less than a
+// listing of all: each walks the hash table of all namespaces.
+const filterWorth = 8192
+
+// filterLimit bounds the filtered listings of one request.
+const filterLimit = 4
+
 // DeleteFlows deletes those tracked connections that stale selects.
-func (k *Kernel) DeleteFlows(ns kernel.NS, stale func(kernel.Flow) bool) (deleted int, err error) {
+func (k *Kernel) DeleteFlows(ns kernel.NS, stale func(kernel.Flow) bool, like ...kernel.Flow) (deleted int, err error) {
 	err = k.in(ns, "delete tracked connections", func(n *namespace) error {
-		deleted, err = n.deleteFlows(stale)
+		deleted, err = n.deleteFlows(stale, like)
 		return err
 	})
 	return deleted, err
 }
 
-func (n *namespace) deleteFlows(stale func(kernel.Flow) bool) (deleted int, err error) {
+func (n *namespace) deleteFlows(stale func(kernel.Flow) bool, like []kernel.Flow) (deleted int, err error) {
 	var c *conn
+	filters := []kernel.Flow{{}} // lists all
 	if err := n.within(func() error {
-		switch count, err := readFile(trackedCount); {
+		count, err := readFile(trackedCount)
+		if tracked, _ := strconv.Atoi(count); len(like) > 0 && len(like) <= filterLimit && tracked >= (len(like)-1)*filterWorth {
+			filters = like
+		}
+		switch {
 		case errors.Is(err, unix.ENOENT), count == "0":
 			return nil
 		case err != nil:
@@ -65,9 +92,14 @@ func (n *namespace) deleteFlows(stale func(kernel.Flow) bool) (deleted int, err 
 	defer c.close()
 	buf := n.pool.Get().(*[bufferSize]byte)
 	defer n.pool.Put(buf)
-	requests, err := staleFlows(c, buf[:], stale)
-	if err != nil {
-		return 0, err
+	var requests []*message
+	for _, filter := range filters {
+		// A kernel before Linux 5.8 ignores the filter.
+		some, err := staleFlows(c, buf[:], filter, func(f kernel.Flow) bool { return f.LikeAny(like) && stale(f) })
+		if err != nil {
+			return 0, err
+		}
+		requests = append(requests, some...)
 	}
 	for len(requests) > 0 {
 		some := requests[:min(len(requests), batchSize)]
@@ -89,11 +121,10 @@ func (n *namespace) deleteFlows(stale func(kernel.Flow) bool) (deleted int, err 
 	return deleted, nil
 }
 
-// staleFlows returns the requests that delete the flows that stale selects. A listing that was
-// interrupted by changes may lack some that came meanwhile, which are not stale.
-func staleFlows(c *conn, buf []byte, stale func(kernel.Flow) bool) (requests []*message, err error) {
-	list := newMessage(getFlow, unix.NLM_F_DUMP)
-	list.nfgen(unix.AF_UNSPEC)
+// staleFlows returns the requests that delete the flows like filter that stale selects. A listing
+// that was interrupted by changes may lack some that came meanwhile, which are not stale.
+func staleFlows(c *conn, buf []byte, filter kernel.Flow, stale func(kernel.Flow) bool) (requests []*message, err error) {
+	list := listing(filter)
 	err = c.acknowledged(list, buf, func(_ uint16, body []byte) {
 		if len(body) < sizeofNfgenmsg {
 			return
@@ -109,6 +140,65 @@ func staleFlows(c *conn, buf []byte, stale func(kernel.Flow) bool) (requests []*
 		return nil, fmt.Errorf("list tracked connections: %w", refused(err))
 	}
 	return requests, nil
+}
+
+// listing lists the flows like a pattern. A pattern without an address, which names no family, lists
+// all. A flow that ends meanwhile, or is like two patterns, is deleted at most once.
+func listing(p kernel.Flow) *message {
+	m := newMessage(getFlow, unix.NLM_F_DUMP)
+	family := uint8(unix.AF_UNSPEC)
+	for _, at := range []netip.AddrPort{p.Original.Source, p.Original.Destination, p.Reply.Source, p.Reply.Destination} {
+		switch {
+		case at.Addr().Is4():
+			family = unix.AF_INET
+		case at.Addr().Is6():
+			family = unix.AF_INET6
+		}
+	}
+	m.nfgen(family)
+	if family == unix.AF_UNSPEC {
+		return m
+	}
+	orig, reply := m.tuple(ctaTupleOrig, p.Protocol, p.Original), m.tuple(ctaTupleReply, 0, p.Reply)
+	filter := m.open(ctaFilter)
+	m.u32(ctaFilterOrig, orig)
+	m.u32(ctaFilterReply, reply)
+	m.close(filter)
+	return m
+}
+
+// tuple adds what a pattern specifies of a tuple, and returns the bits of its parts. Ports can be
+// compared only with a protocol.
+func (m *message) tuple(typ int, protocol uint8, t kernel.Tuple) (parts uint32) {
+	whole := m.open(typ)
+	addresses := m.open(ctaTupleIP)
+	for _, end := range []struct {
+		at     netip.AddrPort
+		v4, v6 int
+		part   uint32
+	}{{t.Source, ctaV4Source, ctaV6Source, filterSource}, {t.Destination, ctaV4Destination, ctaV6Destination, filterDestination}} {
+		if a := end.at.Addr(); a.IsValid() && !a.IsUnspecified() {
+			m.addr(map[bool]int{true: end.v4, false: end.v6}[a.Is4()], a)
+			parts |= end.part
+		}
+	}
+	m.close(addresses)
+	if protocol != 0 {
+		proto := m.open(ctaTupleProto)
+		m.u8(ctaProtocol, protocol)
+		parts |= filterProtocol
+		if port := t.Source.Port(); port != 0 {
+			m.be16(ctaSourcePort, port)
+			parts |= filterSourcePort
+		}
+		if port := t.Destination.Port(); port != 0 {
+			m.be16(ctaDestinationPort, port)
+			parts |= filterDestinationPort
+		}
+		m.close(proto)
+	}
+	m.close(whole)
+	return parts
 }
 
 // nfgen adds the header of netfilter messages (struct nfgenmsg).

@@ -15,10 +15,10 @@ func (k *Kernel) Track(ns kernel.NS, flows ...kernel.Flow) error {
 }
 
 // DeleteFlows deletes those that stale selects; see the port.
-func (k *Kernel) DeleteFlows(ns kernel.NS, stale func(kernel.Flow) bool) (deleted int, err error) {
+func (k *Kernel) DeleteFlows(ns kernel.NS, stale func(kernel.Flow) bool, like ...kernel.Flow) (deleted int, err error) {
 	err = k.in(ns, "DeleteFlows", "delete tracked connections", func(n *namespace) error {
 		before := len(n.flows)
-		n.flows = slices.DeleteFunc(n.flows, stale)
+		n.flows = slices.DeleteFunc(n.flows, func(f kernel.Flow) bool { return f.LikeAny(like) && stale(f) })
 		deleted = before - len(n.flows)
 		return nil
 	})
