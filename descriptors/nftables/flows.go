@@ -1,150 +1,231 @@
 package nftables
 
 import (
-	"cmp"
 	"net/netip"
-	"regexp"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
 // The kernel translates a connection by the rules that existed at its first packet. A UDP flow has
 // no end, so a client that keeps sending would never use the current rules. After a change of a
-// table, exactly those tracked connections are deleted that a changed rule would translate
-// differently. TCP connections are kept: only new ones use the new rules.
+// table, exactly those tracked connections are deleted that the rules translate differently now:
+// the rules before and after are evaluated for the first packet of each connection. TCP connections
+// are kept: only new ones use the new rules.
 
-// translation is a parsed rule that translates addresses: a port that is forwarded to a target, or
-// sources that are masqueraded.
-type translation struct {
-	hook     string
-	protocol uint8
-	port     uint16
-	// at is the destination address of the port. If it is invalid, the rule is for any address,
-	// or with local for any address of the host.
-	at    netip.Addr
-	local bool
-	// target is set for a port; source is set for a masquerade, with its excluded destinations.
-	target   netip.AddrPort
-	source   netip.Prefix
-	excluded []netip.Prefix
-	// whole is set if the rule has no other conditions. Otherwise it is unknown which of the
-	// untranslated connections the rule would translate.
-	whole bool
+// candidate is a rule that may decide on the translation of a connection.
+type candidate struct {
+	action  string
+	targets []string
+	// doubt is the text of the conditions on which this depends; "" if it is certain.
+	doubt string
 }
 
-var (
-	portRule = regexp.MustCompile(`^(.*?)\b(udp|sctp) dport (\d+) (?:counter (?:packets \d+ bytes \d+ )?)?dnat (?:ip6? )?to (\S+)$`)
-	portHead = regexp.MustCompile(`^(?:meta nfproto (?:ipv4|ipv6) )?(?:ip6 daddr != ::1 )?(?:ip6? daddr ([0-9a-f.:]+) )?(fib daddr type local )?$`)
-	maskRule = regexp.MustCompile(`^ip6? saddr (\S+) (?:ip6? daddr != (?:\{ ([^}]*) \}|(\S+)) )?(?:counter (?:packets \d+ bytes \d+ )?)?masquerade$`)
-)
+// candidates returns the rules of a hook that may decide, up to the first that decides if it is reached.
+func (pr program) candidates(hook string, p packet) []candidate {
+	w := walk{pr: pr, p: p}
+	var bases []string
+	for name, c := range pr {
+		if c.Hook == hook {
+			bases = append(bases, name)
+		}
+	}
+	slices.Sort(bases)
+	for _, name := range bases {
+		doubt := ""
+		if len(bases) > 1 {
+			doubt = "priority" // which chain is first is not evaluated
+		}
+		w.chain(name, doubt)
+	}
+	return w.found
+}
 
-// translations returns the translations of all rules of a table.
-func translations(t kernel.Table) (list []translation) {
-	for _, c := range t.Chains {
-		for _, rule := range c.Rules {
-			if tr, ok := translationOf(rule); ok {
-				tr.hook = c.Hook
-				tr.whole = tr.whole && c.Hook != ""
-				list = append(list, tr)
+// walk collects candidates.
+type walk struct {
+	pr    program
+	p     packet
+	found []candidate
+}
+
+// chain evaluates a chain that is reached unless one of the conditions in doubt holds. It returns
+// the doubt about what follows the chain, and whether nothing follows it.
+func (w *walk) chain(name, doubt string) (after string, ended bool) {
+	left := false // the packet may have returned to the caller
+	for _, r := range w.pr[name].Rules {
+		choices, ok := r.matches(w.p)
+		if !ok {
+			continue
+		}
+		reached := strings.TrimSpace(doubt + " " + r.Unknown)
+		for _, choice := range choices {
+			action, data := r.Action, choice.Data
+			if action == "vmap" {
+				action, data, _ = strings.Cut(data, " ")
 			}
-		}
-	}
-	return list
-}
-
-func translationOf(rule string) (tr translation, ok bool) {
-	if !strings.Contains(rule, "dnat") && !strings.HasSuffix(rule, "masquerade") {
-		return tr, false // most rules
-	}
-	if m := portRule.FindStringSubmatch(rule); m != nil {
-		tr.protocol = map[string]uint8{"udp": syscall.IPPROTO_UDP, "sctp": syscall.IPPROTO_SCTP}[m[2]]
-		port, err := strconv.ParseUint(m[3], 10, 16)
-		tr.port = uint16(port)
-		target, ok := targetOf(m[4], tr.port)
-		if err != nil || !ok {
-			return tr, false
-		}
-		tr.target = target
-		if head := portHead.FindStringSubmatch(m[1]); head != nil {
-			tr.at, _ = netip.ParseAddr(head[1])
-			tr.local, tr.whole = head[2] != "", head[1] == "" || tr.at.IsValid()
-		}
-		return tr, true
-	}
-	if m := maskRule.FindStringSubmatch(rule); m != nil {
-		source, err := prefixOf(m[1])
-		tr.source, tr.whole = source, true
-		for text := range strings.SplitSeq(cmp.Or(m[2], m[3]), ",") {
-			if text = strings.TrimSpace(text); text == "" {
+			before, done := len(w.found), false
+			next := reached
+			switch action {
+			case "continue":
 				continue
+			case "jump", "goto":
+				if next, done = w.chain(data, reached); action == "goto" && !done {
+					done, left = true, true
+				} else if r.Unknown != "" && !done && len(w.found) == before && next == reached {
+					next = doubt // the chain changes nothing
+				}
+			case "return":
+				done, left = true, true
+			case "accept", "drop":
+				done = true
+			default:
+				w.found = append(w.found, candidate{action, targetsOf(choices), reached})
+				done = true
 			}
-			p, failed := prefixOf(text)
-			err = cmp.Or(err, failed)
-			tr.excluded = append(tr.excluded, p)
+			if done && r.Unknown == "" {
+				return next, !left
+			}
+			doubt = next
+			if len(choices) > 1 && action == r.Action {
+				break // all targets are in one candidate
+			}
 		}
-		return tr, err == nil
 	}
-	return tr, false
+	return doubt, false
 }
 
-// targetOf reads ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT.
-func targetOf(text string, port uint16) (netip.AddrPort, bool) {
-	if at, err := netip.ParseAddrPort(text); err == nil {
-		return at, true
+// targetsOf returns the targets of a candidate.
+func targetsOf(choices []element) (targets []string) {
+	for _, c := range choices {
+		targets = append(targets, c.Data)
 	}
-	a, err := netip.ParseAddr(strings.Trim(text, "[]"))
-	return netip.AddrPortFrom(a, port), err == nil
+	return targets
 }
 
-func prefixOf(text string) (netip.Prefix, error) {
-	if a, err := netip.ParseAddr(text); err == nil {
-		return netip.PrefixFrom(a, a.BitLen()), nil
+// view is a tracked connection in a namespace with certain addresses.
+type view struct {
+	kernel.Flow
+	own func(netip.Addr) bool
+}
+
+// destination returns the hook and the first packet before the translation of the destination.
+func (v view) destination() (hook string, p packet) {
+	hook = "prerouting"
+	if v.own(v.Original.Source.Addr()) {
+		hook = "output"
 	}
-	return netip.ParsePrefix(text)
+	return hook, v.packet(v.Original.Destination)
 }
 
-// same reports whether both rules translate the same connections in the same way.
-func (tr translation) same(o translation) bool {
-	return tr.hook == o.hook && tr.protocol == o.protocol && tr.port == o.port && tr.at == o.at && tr.local == o.local &&
-		tr.target == o.target && tr.source == o.source && slices.Equal(tr.excluded, o.excluded) && tr.whole == o.whole
+// source returns the hook and the first packet before the translation of the source. Packets to the
+// namespace itself do not come to the hook.
+func (v view) source() (hook string, p packet) {
+	to := v.Reply.Source
+	if hook = "postrouting"; v.own(to.Addr()) {
+		hook = "input"
+	}
+	return hook, v.packet(to)
 }
 
-// concerns reports whether the rule applies to a connection. own are the addresses of the
-// namespace.
-func (tr translation) concerns(f kernel.Flow, own map[netip.Addr]bool) bool {
-	to := f.Original.Destination
-	has := func(a netip.Addr) bool { return own[a] || a.IsLoopback() }
-	isOwn, fromOwn := has(to.Addr()), has(f.Original.Source.Addr())
-	if fromOwn && tr.hook == "prerouting" || !fromOwn && tr.hook == "output" {
+func (v view) packet(to netip.AddrPort) packet {
+	return packet{v.Protocol, to.Addr().Is4(), endOf(v.Original.Source), endOf(to), v.own(to.Addr())}
+}
+
+// applied reports whether the connection is translated as a candidate specifies.
+func (v view) applied(c candidate) bool {
+	if c.action == "masquerade" {
+		return v.SourceTranslated() || v.own(v.Original.Source.Addr())
+	}
+	before, after := v.Original.Destination, v.Reply.Source
+	if c.action == "snat" {
+		before, after = v.Original.Source, v.Reply.Destination
+	}
+	return slices.ContainsFunc(c.targets, func(text string) bool {
+		t, ok := targetOf(text)
+		now := endOf(after)
+		return ok && (t.address == span{} && (c.action != "redirect" || v.own(after.Addr())) || t.address.contains(now.address)) &&
+			(t.port == span{} && (c.action == "snat" || before.Port() == after.Port()) || t.port.contains(now.port))
+	})
+}
+
+// change is how the rules of a table changed.
+type change struct {
+	was, is program
+	// rules are those that changed, by hook; see changed. Without parts, anything may have changed.
+	rules map[string][]rule
+	parts bool
+}
+
+// concerns reports whether a changed rule matches a packet.
+func (c change) concerns(hook string, p packet) bool {
+	match := func(r rule) bool { _, ok := r.matches(p); return ok }
+	return !c.parts || slices.ContainsFunc(c.rules[hook], match) || slices.ContainsFunc(c.rules[""], match)
+}
+
+// like returns the patterns of the connections that the change may concern. It returns false if these
+// are too many to name.
+func (c change) like() (list []kernel.Flow, ok bool) {
+	for hook, rules := range c.rules {
+		for _, r := range rules {
+			some, ok := r.like(hook)
+			if !ok {
+				return nil, false
+			}
+			for _, p := range some {
+				if !slices.Contains(list, p) {
+					list = append(list, p)
+				}
+			}
+		}
+	}
+	return list, c.parts
+}
+
+// stale reports whether the rules translate the connection differently after a change.
+func (v view) stale(c change) bool {
+	if v.Protocol == unix.IPPROTO_TCP {
 		return false
 	}
-	if tr.target.IsValid() {
-		return f.Protocol == tr.protocol && to.Port() == tr.port && to.Addr().Is4() == tr.target.Addr().Is4() &&
-			(!tr.at.IsValid() || tr.at == to.Addr()) && (!tr.local || isOwn)
+	hook, p := v.destination()
+	if v.differs(c, hook, p, v.Original.Destination != v.Reply.Source) {
+		return true
 	}
-	return f.Protocol != syscall.IPPROTO_TCP && tr.source.Contains(f.Original.Source.Addr()) && !isOwn &&
-		!slices.ContainsFunc(tr.excluded, func(p netip.Prefix) bool { return p.Contains(to.Addr()) })
+	hook, p = v.source()
+	return v.differs(c, hook, p, v.Original.Source != v.Reply.Destination)
 }
 
-// applied reports whether a connection is translated as the rule specifies.
-func (tr translation) applied(f kernel.Flow) bool {
-	if tr.target.IsValid() {
-		return f.Reply.Source == tr.target
+// differs compares what the rules of a hook specified with what they specify now.
+func (v view) differs(c change, hook string, p packet, translated bool) bool {
+	if !c.concerns(hook, p) {
+		return false
 	}
-	return f.SourceTranslated()
+	before, after := c.was.candidates(hook, p), c.is.candidates(hook, p)
+	if reflect.DeepEqual(before, after) {
+		return false
+	}
+	if len(after) == 1 && after[0].doubt == "" {
+		return !v.applied(after[0])
+	}
+	return translated && slices.ContainsFunc(before, func(old candidate) bool {
+		return v.applied(old) && !slices.ContainsFunc(after, func(now candidate) bool { return now.doubt == old.doubt && v.applied(now) })
+	})
 }
 
-// forgetFlows deletes the tracked connections that added or removed rules translate differently.
-func (d *nftables) forgetFlows(ns kernel.NS, was, is []translation) error {
-	lacks := func(list []translation, tr translation) bool { return !slices.ContainsFunc(list, tr.same) }
-	came := slices.DeleteFunc(slices.Clone(is), func(tr translation) bool { return !tr.whole || !lacks(was, tr) })
-	went := slices.DeleteFunc(slices.Clone(was), func(tr translation) bool { return !lacks(is, tr) })
-	if len(came)+len(went) == 0 {
+// forgetFlows deletes the tracked connections that a changed table translates differently.
+func (d *nftables) forgetFlows(ns kernel.NS, before, after kernel.Table) error {
+	was, is := programOf(before), programOf(after)
+	if reflect.DeepEqual(was, is) || !was.translates() && !is.translates() {
 		return nil
+	}
+	c := change{was: was, is: is}
+	c.rules, c.parts = changed(was, is)
+	like, ok := c.like()
+	if ok && len(like) == 0 {
+		return nil // only rules of TCP
 	}
 	addresses, err := d.Kernel.Addresses(ns, 0)
 	if err != nil {
@@ -155,8 +236,19 @@ func (d *nftables) forgetFlows(ns kernel.NS, was, is []translation) error {
 		own[a.Prefix.Addr()] = true
 	}
 	_, err = d.Kernel.DeleteFlows(ns, func(f kernel.Flow) bool {
-		return slices.ContainsFunc(came, func(tr translation) bool { return tr.concerns(f, own) && !tr.applied(f) }) ||
-			slices.ContainsFunc(went, func(tr translation) bool { return tr.concerns(f, own) && tr.applied(f) })
-	})
+		return view{f, func(a netip.Addr) bool { return own[a] || a.IsLoopback() }}.stale(c)
+	}, like...)
 	return err
+}
+
+// translates reports whether there is a rule that translates.
+func (pr program) translates() bool {
+	for _, c := range pr {
+		if slices.ContainsFunc(c.Rules, func(r rule) bool {
+			return slices.Contains([]string{"dnat", "snat", "redirect", "masquerade"}, r.Action)
+		}) {
+			return true
+		}
+	}
+	return false
 }

@@ -283,6 +283,141 @@ func TestClientsFollowPorts(t *testing.T) {
 	}
 }
 
+// TestClientsFollowRules changes rules with sets, intervals, maps and jumps at random, while clients of
+// UDP go on sending from the same sockets. The kernel is the oracle: each client is answered as a new
+// client is. The connections that a new client would have too stay tracked.
+func TestClientsFollowRules(t *testing.T) {
+	b := newBench(t)
+	b.net.IP(t, "link set lo up")
+	seed := *flowSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("go test ./descriptors/nftables -run TestClientsFollowRules -flow-steps %d -flow-seed %d", *flowSteps, seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	p := newParty(t, b.net.Path, netip.MustParseAddr("127.0.0.1"))
+	fresh := func() map[uint16]string {
+		answers := map[uint16]string{}
+		for _, port := range published {
+			if err := netlinktest.Inside(b.net.Path, func() error {
+				c, err := net.ListenPacket("udp", "127.0.0.1:0")
+				if err == nil {
+					answers[port] = p.ask(c, port)
+					err = c.Close()
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return answers
+	}
+	tracked := func() (flows []kernel.Flow) {
+		if _, err := b.DeleteFlows(b.Own(), func(f kernel.Flow) bool { flows = append(flows, f); return false }); err != nil {
+			t.Fatal(err)
+		}
+		return flows
+	}
+	b.must("x", rulesTable(r)) // translates, so the kernel tracks from now on
+	old := fresh()
+	for step := range *flowSteps {
+		for port, clients := range p.clients {
+			for _, c := range clients {
+				p.ask(c, port)
+			}
+		}
+		table, before := rulesTable(r), tracked()
+		b.must("x", table)
+		now := tracked()
+		answers := fresh()
+		for _, f := range before {
+			if port := f.Original.Destination.Port(); old[port] == answers[port] && !slices.Contains(now, f) {
+				t.Errorf("step %d: a connection of port %d was deleted, which leads where it led: %v\n%s", step, port, f, table)
+			}
+		}
+		for port, clients := range p.clients {
+			for _, c := range clients {
+				if got, want := p.ask(c, port), answers[port]; want != "" && got != want {
+					t.Errorf("step %d: port %d is answered by %s, a new client by %s\n%s", step, port, got, want, table)
+				}
+			}
+		}
+		if t.Failed() {
+			return
+		}
+		old = answers
+	}
+}
+
+// rulesTable is a table of random rules, of which all conditions can be evaluated.
+func rulesTable(r *rand.Rand) string {
+	port := func() uint16 { return published[r.IntN(len(published))] }
+	server := func() uint16 { return targets[r.IntN(len(targets))] }
+	pairs := func(format string) string {
+		var list []string
+		for _, port := range published {
+			if r.IntN(2) == 0 {
+				list = append(list, fmt.Sprintf(format, port, server()))
+			}
+		}
+		return strings.Join(append(list, fmt.Sprintf(format, 5999, server())), ", ")
+	}
+	quoted := func(list string) string { return `"` + strings.ReplaceAll(list, ", ", `","`) + `"` }
+	ports := func() string {
+		return fmt.Sprintf("{ %s }", strings.Join(slices.Compact(slices.Sorted(slices.Values([]string{fmt.Sprint(port()), fmt.Sprint(port())}))), ", "))
+	}
+	condition := func() string {
+		switch r.IntN(9) {
+		case 0:
+			return fmt.Sprintf("udp dport %d", port())
+		case 1:
+			return "udp dport " + ports()
+		case 2:
+			return "udp dport 5002-5003"
+		case 3:
+			return "udp dport @some"
+		case 4:
+			return fmt.Sprintf("udp dport != %d udp dport 5000-5998", port())
+		case 5:
+			return "ip daddr . udp dport @pairs"
+		case 6:
+			return fmt.Sprintf("ip saddr 127.0.0.0/8 ip daddr != { 10.0.0.0/8, 192.0.2.1 } meta l4proto udp th dport %d", port())
+		case 7:
+			return "fib daddr type local udp dport != @some udp dport 5000-5100"
+		}
+		return fmt.Sprintf("ip saddr 10.0.0.0/8 udp dport %d", port())
+	}
+	verdicts := func() string { return []string{"return", "accept", "continue", "jump sub", "goto sub"}[r.IntN(5)] }
+	rule := func(sub bool) string {
+		switch n := r.IntN(9); {
+		case n == 0:
+			return "dnat ip addr . port to udp dport map { " + pairs("%d : 127.0.0.1 . %d") + " }"
+		case n == 1:
+			return "dnat ip addr . port to udp dport map @leads"
+		case n == 2:
+			return condition() + " redirect to :" + fmt.Sprint(server())
+		case n == 3:
+			return condition() + " counter " + []string{"return", "accept"}[r.IntN(2)]
+		case n == 4 && !sub:
+			return condition() + []string{" jump sub", " goto sub"}[r.IntN(2)]
+		case n == 5 && !sub:
+			return fmt.Sprintf("udp dport vmap { 5001 : %s, 5003 : %s }", verdicts(), verdicts())
+		}
+		return fmt.Sprintf("%s counter dnat ip to 127.0.0.1:%d", condition(), server())
+	}
+	rules := func(sub bool) string {
+		var list []string
+		for range 1 + r.IntN(3) {
+			list = append(list, `"`+rule(sub)+`"`)
+		}
+		return strings.Join(list, ",")
+	}
+	return fmt.Sprintf(`{"family":"inet","table":"plumb-x","chains":[{"name":"sub","rules":[%s]},{"name":"own","type":"nat","hook":"output","priority":"-100","rules":[%s]}],`+
+		`"sets":[{"name":"some","type":"inet_service","flags":["interval"],"elements":["%d","5900-5999"]},{"name":"pairs","type":"ipv4_addr . inet_service","elements":["127.0.0.1 . %d"]}],`+
+		`"maps":[{"name":"leads","type":"inet_service","data":"ipv4_addr . inet_service","elements":[%s]}]}`,
+		rules(true), rules(false), port(), port(), quoted(pairs("%d : 127.0.0.1 . %d")))
+}
+
 // leading is a table by which ports lead to others.
 func leading(leads map[uint16]uint16, four, six netip.Addr) string {
 	var rules []string

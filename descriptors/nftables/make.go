@@ -75,9 +75,7 @@ func (d *nftables) prepare(ctx context.Context, o *op) (job owned.Job[kernel.NS]
 		}
 		d.noteNames(k, names) // from now on the events of links are heard
 		var read kernel.Table
-		var was []translation
 		if there {
-			was = translations(now)
 			read, err = w.replace(ctx, now, before)
 		} else {
 			read, err = w.whole(ctx, d.Tables.CreateTable)
@@ -86,7 +84,7 @@ func (d *nftables) prepare(ctx context.Context, o *op) (job owned.Job[kernel.NS]
 			return 0, err
 		}
 		m.Read = &read
-		return at.NS, errors.Join(d.Owner.Record(m.entry(k, at, t.Comment)), d.forgetFlows(at.NS, was, translations(read)))
+		return at.NS, errors.Join(d.Owner.Record(m.entry(k, at, t.Comment)), d.forgetFlows(at.NS, now, read))
 	}}, nil
 }
 
@@ -165,7 +163,7 @@ func (d *nftables) delete(ctx context.Context, k scheduler.Key, _ *models.Nftabl
 			err = d.change(e.NS, func() error { return d.Tables.DeleteTable(ctx, e.NS, t.Family, t.Name) })
 		}
 		if err == nil && m.Read != nil {
-			err = d.forgetFlows(e.NS, translations(*m.Read), nil)
+			err = d.forgetFlows(e.NS, *m.Read, kernel.Table{})
 		}
 		return err
 	})
