@@ -67,8 +67,8 @@ func (w *walk) chain(name, doubt string) (after string, ended bool) {
 			if action == "vmap" {
 				action, data, _ = strings.Cut(data, " ")
 			}
-			before, done := len(w.found), false
-			next := reached
+			before, next := len(w.found), reached
+			var done bool
 			switch action {
 			case "continue":
 				continue
