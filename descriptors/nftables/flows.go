@@ -5,8 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
@@ -187,7 +186,7 @@ func (c change) like() (list []kernel.Flow, ok bool) {
 
 // stale reports whether the rules translate the connection differently after a change.
 func (v view) stale(c change) bool {
-	if v.Protocol == unix.IPPROTO_TCP {
+	if v.Protocol == syscall.IPPROTO_TCP {
 		return false
 	}
 	hook, p := v.destination()

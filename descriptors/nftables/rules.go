@@ -10,8 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
@@ -80,8 +79,8 @@ type field struct {
 	parse func(text string) (value string, ok bool)
 }
 
-var protocols = map[string]uint8{"udp": unix.IPPROTO_UDP, "tcp": unix.IPPROTO_TCP, "sctp": unix.IPPROTO_SCTP, "dccp": unix.IPPROTO_DCCP,
-	"udplite": unix.IPPROTO_UDPLITE, "icmp": unix.IPPROTO_ICMP, "ipv6-icmp": unix.IPPROTO_ICMPV6, "icmpv6": unix.IPPROTO_ICMPV6}
+var protocols = map[string]uint8{"udp": syscall.IPPROTO_UDP, "tcp": syscall.IPPROTO_TCP, "sctp": syscall.IPPROTO_SCTP, "dccp": syscall.IPPROTO_DCCP,
+	"udplite": syscall.IPPROTO_UDPLITE, "icmp": syscall.IPPROTO_ICMP, "ipv6-icmp": syscall.IPPROTO_ICMPV6, "icmpv6": syscall.IPPROTO_ICMPV6}
 
 // withPorts are the headers with ports; th is any of them.
 var withPorts = []string{"udp", "tcp", "sctp", "dccp", "udplite", "th"}
