@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/owned"
@@ -158,6 +159,10 @@ func (d *iface) made(w *wish, spec kernel.LinkSpec, l kernel.Link, err error) (k
 		if clash != nil || usable {
 			return old, clash
 		}
+		l, err = d.Kernel.AddLink(w.place.NS, spec)
+	}
+	if errors.Is(err, syscall.EADDRINUSE) && spec.MAC != "" && w.value.GetMacAddress() == "" {
+		spec.MAC = "" // the last one: the kernel has not yet removed the macvlan of a namespace that ended
 		l, err = d.Kernel.AddLink(w.place.NS, spec)
 	}
 	if errors.Is(err, kernel.ErrExist) {
