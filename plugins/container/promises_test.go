@@ -472,8 +472,8 @@ func TestStopEndsAll(t *testing.T) {
 		}
 	})
 	// The goroutine of the bubble ends after Test has returned.
-	for i := 0; i < 1000 && runtime.NumGoroutine() > before; i++ {
-		runtime.Gosched()
+	for i := 0; i < 5000 && runtime.NumGoroutine() > before; i++ {
+		time.Sleep(time.Millisecond)
 	}
 	if n := runtime.NumGoroutine(); n > before {
 		t.Errorf("%d goroutines, there were %d", n, before)
