@@ -260,6 +260,8 @@ func (e *Explainer) howStands(t *graph.Node, edge *graph.Edge) string {
 		return "it went a moment ago and may come back"
 	case t.AsLastSeen():
 		return "it cannot be read now: " + kv.FirstLine(k.Look.Err)
+	case k.Observed && t.Presence == graph.Unknown && t.X != nil && t.X.Err != nil:
+		return kv.FirstLine(t.X.Err)
 	case t.Presence == graph.Unknown || k.Observed && !k.Read:
 		return "not known yet"
 	case t.Presence == graph.Present && t.Leaving:

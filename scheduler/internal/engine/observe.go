@@ -238,7 +238,7 @@ func (e *observer) seen(n *graph.Node, f kind.Found, there bool, err error) {
 	}
 	switch {
 	case err != nil:
-		e.noteFailure(n, kv.OpLook, fmt.Errorf("read: %w", err))
+		e.noteUnreadable(n, fmt.Errorf("read: %w", err))
 		e.G.SetActual(n, graph.ActualState{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, true)
 	case there:
 		e.seenThere(n, f)
@@ -261,6 +261,21 @@ func (e *observer) seen(n *graph.Node, f kind.Found, there bool, err error) {
 		kind.Of(n).Drift.Found++
 	}
 	e.G.Wake(n)
+}
+
+// noteUnreadable notes why a node cannot be read. The statuses of values that wait for an observed
+// one contain that.
+func (e *observer) noteUnreadable(n *graph.Node, err error) {
+	same := n.X != nil && kv.FirstLine(n.X.Err) == kv.FirstLine(err)
+	e.noteFailure(n, kv.OpLook, err)
+	if same || !kind.Of(n).Observed {
+		return
+	}
+	n.EachIncoming(func(edge *graph.Edge) {
+		if edge.OfDesired() && edge.State != graph.Satisfied {
+			e.Out.Touch(edge.From)
+		}
+	})
 }
 
 // movedSinceFailure reports whether what a read found is not what the operation left that
