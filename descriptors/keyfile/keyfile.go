@@ -28,7 +28,8 @@ type Deps struct {
 }
 
 // New makes the kind. A key is there if its file holds a key, or did when an object that exists was
-// made with it.
+// made with it. Otherwise it is unknown and never absent: an object whose new value names a file that
+// is to come would be deleted.
 func New(deps Deps) scheduler.Descriptor[struct{}, struct{}] {
 	d := &keyfile{Deps: deps, needed: map[string]bool{}, more: make(chan struct{}, 1)}
 	k := scheduler.Condition(models.KindKeyFile, scheduler.Key(models.KeyFileKey("/")), d.holds, d.watch)
@@ -49,10 +50,13 @@ type keyfile struct {
 
 func (d *keyfile) holds(_ context.Context, k scheduler.Key) (bool, error) {
 	err := d.Check(models.KeyFile(string(k)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return d.InUse(models.KeyFile(string(k))), nil
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		return err == nil, err
+	case d.InUse(models.KeyFile(string(k))):
+		return true, nil
 	}
-	return err == nil, err
+	return false, scheduler.Terminal(err) // Follow reports it when it comes
 }
 
 func (d *keyfile) interest(k scheduler.Key, needed bool) {

@@ -186,8 +186,6 @@ func (d *diagnosis) notThere() Finding {
 	case models.KindIPLease:
 		pool, _, _, _ := models.SplitIPLease(string(d.root.Key))
 		return advice("it comes with the pool: agentctl why %s", models.IPPoolKey(pool))
-	case models.KindKeyFile:
-		return advice("write the file %s (wg genkey or wg genpsk makes a key; mode 0600), or correct %s", models.KeyFile(string(d.root.Key)), d.root.For)
 	}
 	return advice("it has to come by itself; see agentctl get %s", d.kind)
 }

@@ -35,6 +35,10 @@ func (d *diagnosis) failed() Finding {
 		return false
 	}
 	switch {
+	case d.kind == models.KindKeyFile && says("no such file"):
+		return advice("write the file %s (wg genkey or wg genpsk makes a key; mode 0600), or correct %s", models.KeyFile(string(d.root.Key)), d.root.For)
+	case d.kind == models.KindKeyFile:
+		return advice("mend what the error names; the agent reads the file when it changes")
 	case says("past its deadline"):
 		return advice("it hangs in the kernel or in a program, and is looked at when that ends; agentctl history --key %s tells since when", d.root.Key)
 	case says("operation not permitted", "permission denied"):
