@@ -238,7 +238,7 @@ func (e *observer) seen(n *graph.Node, f kind.Found, there bool, err error) {
 	}
 	switch {
 	case err != nil:
-		e.noteUnreadable(n, fmt.Errorf("read: %w", err))
+		e.noteUnreadable(n, fmt.Errorf("it cannot be read now: %w", err))
 		e.G.SetActual(n, graph.ActualState{Presence: graph.Unknown, Actual: n.Actual, Meta: n.Meta}, true)
 	case there:
 		e.seenThere(n, f)
