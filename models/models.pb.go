@@ -237,7 +237,9 @@ type Interface struct {
 	// Whether the interface is up. Default true.
 	Enabled *bool `protobuf:"varint,3,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
 	// Largest packet in bytes, 68 to 65535; with IPv6 and of a vrf at least 1280, of a
-	// tap at most 65521. 0: left as it is; a new link has the kernel's default.
+	// tap at most 65521. 0: left as it is; a new link has the kernel's default. For gre,
+	// gretap, ipip, sit and geneve that depends on the route to the remote when the link is
+	// created: set mtu if that route may come later.
 	Mtu uint32 `protobuf:"varint,4,opt,name=mtu,proto3" json:"mtu,omitempty"`
 	// Hardware address, six bytes in hex with colons, not a multicast one. Empty: left as
 	// it is; a new link has one of the kernel's choice.
