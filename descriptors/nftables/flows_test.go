@@ -331,7 +331,9 @@ func TestClientsFollowRules(t *testing.T) {
 		if r.IntN(2) == 0 {
 			rules, _ = cut(table) // only elements change
 		}
-		table = rules + sets
+		if table = rules + sets; step < len(returns) {
+			table = jumping(returns[step], targets[step%2+1])
+		}
 		before := tracked()
 		b.must("x", table)
 		now := tracked()
@@ -353,6 +355,20 @@ func TestClientsFollowRules(t *testing.T) {
 		}
 		old = answers
 	}
+}
+
+// returns are rules of a chain before the rule that translates. The packet returns to the caller,
+// which translates as well: random rules seldom do that.
+var returns = []string{`"udp dport 5001 return",`, `"udp dport 5001 return",`, "", `"udp dport 5001 counter goto end",`,
+	`"udp dport 5001 counter goto end",`, "", `"udp dport vmap { 5001 : return }",`, `"udp dport vmap { 5001 : return }",`}
+
+// jumping is a table of a chain that another jumps to. The first rules of the one and the target of
+// the other are given.
+func jumping(first string, target uint16) string {
+	return fmt.Sprintf(`{"family":"inet","table":"plumb-x","chains":[{"name":"end","rules":["counter return"]},`+
+		`{"name":"sub","rules":[%s"udp dport 5001 dnat ip to 127.0.0.1:%d"]},`+
+		`{"name":"own","type":"nat","hook":"output","priority":"-100","rules":["udp dport 5001 jump sub","udp dport 5001 dnat ip to 127.0.0.1:%d"]}],"sets":[]}`,
+		first, targets[0], target)
 }
 
 // cut returns the rules and the sets of a table.
