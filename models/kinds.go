@@ -30,6 +30,7 @@ const (
 	KindMicroservice = "microservice"
 	KindContainer    = "container"
 	KindHostLink     = "hostlink"
+	KindKeyFile      = "keyfile"
 	KindNamespace    = "namespace"
 )
 
@@ -67,6 +68,7 @@ var kinds = []Kind{
 	{KindMicroservice, "microservice/", func() proto.Message { return new(Microservice) }, false},
 	{KindContainer, "container/", func() proto.Message { return new(Container) }, false},
 	{KindHostLink, "hostlink/", func() proto.Message { return new(HostLink) }, false},
+	{KindKeyFile, "keyfile/", func() proto.Message { return new(KeyFile) }, false},
 	{KindNamespace, "namespace/", func() proto.Message { return new(NamespaceRef) }, false},
 	{KindIPLease, "iplease/", func() proto.Message { return new(IPLease) }, false},
 }

@@ -5449,6 +5449,44 @@ func (x *HostLink) GetEnabled() bool {
 	return false
 }
 
+// A file of the host with a key that an interface names, such as private_key_file of WireGuard.
+// It is there while the file holds a key. Observed.
+type KeyFile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyFile) Reset() {
+	*x = KeyFile{}
+	mi := &file_models_models_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyFile) ProtoMessage() {}
+
+func (x *KeyFile) ProtoReflect() protoreflect.Message {
+	mi := &file_models_models_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyFile.ProtoReflect.Descriptor instead.
+func (*KeyFile) Descriptor() ([]byte, []int) {
+	return file_models_models_proto_rawDescGZIP(), []int{56}
+}
+
 // A namespace that is named by pid, path or pod. Observed.
 type NamespaceRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5464,7 +5502,7 @@ type NamespaceRef struct {
 
 func (x *NamespaceRef) Reset() {
 	*x = NamespaceRef{}
-	mi := &file_models_models_proto_msgTypes[56]
+	mi := &file_models_models_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5476,7 +5514,7 @@ func (x *NamespaceRef) String() string {
 func (*NamespaceRef) ProtoMessage() {}
 
 func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
-	mi := &file_models_models_proto_msgTypes[56]
+	mi := &file_models_models_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5489,7 +5527,7 @@ func (x *NamespaceRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceRef.ProtoReflect.Descriptor instead.
 func (*NamespaceRef) Descriptor() ([]byte, []int) {
-	return file_models_models_proto_rawDescGZIP(), []int{56}
+	return file_models_models_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *NamespaceRef) GetInode() uint64 {
@@ -5968,7 +6006,8 @@ const file_models_models_proto_rawDesc = "" +
 	"\vmac_address\x18\x04 \x01(\tR\n" +
 	"macAddress\x12\x10\n" +
 	"\x03mtu\x18\x05 \x01(\rR\x03mtu\x12\x18\n" +
-	"\aenabled\x18\x06 \x01(\bR\aenabled\"J\n" +
+	"\aenabled\x18\x06 \x01(\bR\aenabled\"\t\n" +
+	"\aKeyFile\"J\n" +
 	"\fNamespaceRef\x12\x14\n" +
 	"\x05inode\x18\x01 \x01(\x04R\x05inode\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\rR\x03pid\x12\x12\n" +
@@ -5986,7 +6025,7 @@ func file_models_models_proto_rawDescGZIP() []byte {
 	return file_models_models_proto_rawDescData
 }
 
-var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_models_models_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_models_models_proto_goTypes = []any{
 	(*NetNS)(nil),         // 0: plumb.v1.NetNS
 	(*Namespace)(nil),     // 1: plumb.v1.Namespace
@@ -6044,14 +6083,15 @@ var file_models_models_proto_goTypes = []any{
 	(*Microservice)(nil),  // 53: plumb.v1.Microservice
 	(*Container)(nil),     // 54: plumb.v1.Container
 	(*HostLink)(nil),      // 55: plumb.v1.HostLink
-	(*NamespaceRef)(nil),  // 56: plumb.v1.NamespaceRef
-	nil,                   // 57: plumb.v1.Interface.FeaturesEntry
-	nil,                   // 58: plumb.v1.Container.LabelsEntry
+	(*KeyFile)(nil),       // 56: plumb.v1.KeyFile
+	(*NamespaceRef)(nil),  // 57: plumb.v1.NamespaceRef
+	nil,                   // 58: plumb.v1.Interface.FeaturesEntry
+	nil,                   // 59: plumb.v1.Container.LabelsEntry
 }
 var file_models_models_proto_depIdxs = []int32{
 	1,  // 0: plumb.v1.Interface.namespace:type_name -> plumb.v1.Namespace
 	6,  // 1: plumb.v1.Interface.bridge_port:type_name -> plumb.v1.BridgePort
-	57, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
+	58, // 2: plumb.v1.Interface.features:type_name -> plumb.v1.Interface.FeaturesEntry
 	3,  // 3: plumb.v1.Interface.rings:type_name -> plumb.v1.Rings
 	4,  // 4: plumb.v1.Interface.veth:type_name -> plumb.v1.Veth
 	5,  // 5: plumb.v1.Interface.bridge:type_name -> plumb.v1.Bridge
@@ -6096,7 +6136,7 @@ var file_models_models_proto_depIdxs = []int32{
 	48, // 44: plumb.v1.Proxy.forward:type_name -> plumb.v1.ProxyForward
 	1,  // 45: plumb.v1.ProxyListen.namespace:type_name -> plumb.v1.Namespace
 	1,  // 46: plumb.v1.ProxyForward.namespace:type_name -> plumb.v1.Namespace
-	58, // 47: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
+	59, // 47: plumb.v1.Container.labels:type_name -> plumb.v1.Container.LabelsEntry
 	48, // [48:48] is the sub-list for method output_type
 	48, // [48:48] is the sub-list for method input_type
 	48, // [48:48] is the sub-list for extension type_name
@@ -6155,7 +6195,7 @@ func file_models_models_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_models_models_proto_rawDesc), len(file_models_models_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   59,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

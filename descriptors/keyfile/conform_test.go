@@ -53,12 +53,12 @@ func TestConform(t *testing.T) {
 		Samples: []schedulertest.Sample[struct{}]{{Key: "keyfile/etc/a", Values: something}, {Key: "keyfile/etc/b", Values: something}},
 		Make: func(_ testing.TB, key scheduler.Key, v struct{}) struct{} {
 			files.Store(string(key), true)
-			change <- models.KeyFile(string(key))
+			change <- models.KeyFilePath(string(key))
 			return v
 		},
 		Remove: func(_ testing.TB, key scheduler.Key) {
 			files.Delete(string(key))
-			change <- models.KeyFile(string(key))
+			change <- models.KeyFilePath(string(key))
 		},
 		Clone: func(v struct{}) struct{} { return v },
 	})

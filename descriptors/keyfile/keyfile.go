@@ -49,11 +49,11 @@ type keyfile struct {
 }
 
 func (d *keyfile) holds(_ context.Context, k scheduler.Key) (bool, error) {
-	err := d.Check(models.KeyFile(string(k)))
+	err := d.Check(models.KeyFilePath(string(k)))
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err == nil, err
-	case d.InUse(models.KeyFile(string(k))):
+	case d.InUse(models.KeyFilePath(string(k))):
 		return true, nil
 	}
 	return false, scheduler.Terminal(err) // Follow reports it when it comes
@@ -62,9 +62,9 @@ func (d *keyfile) holds(_ context.Context, k scheduler.Key) (bool, error) {
 func (d *keyfile) interest(k scheduler.Key, needed bool) {
 	d.mu.Lock()
 	if needed {
-		d.needed[models.KeyFile(string(k))] = false
+		d.needed[models.KeyFilePath(string(k))] = false
 	} else {
-		delete(d.needed, models.KeyFile(string(k)))
+		delete(d.needed, models.KeyFilePath(string(k)))
 	}
 	d.mu.Unlock()
 	select {

@@ -36,7 +36,7 @@ func (d *diagnosis) failed() Finding {
 	}
 	switch {
 	case d.kind == models.KindKeyFile && says("no such file"):
-		return advice("write the file %s (wg genkey or wg genpsk makes a key; mode 0600), or correct %s", models.KeyFile(string(d.root.Key)), d.root.For)
+		return advice("write the file %s (wg genkey or wg genpsk makes a key; mode 0600), or correct %s", models.KeyFilePath(string(d.root.Key)), d.root.For)
 	case d.kind == models.KindKeyFile:
 		return advice("mend what the error names; the agent reads the file when it changes")
 	case says("past its deadline"):
