@@ -360,6 +360,25 @@ func TestRegisterRefuses(t *testing.T) {
 	}
 }
 
+// message is of the shape of a protobuf message, whose internal state changes when it is encoded.
+type message struct{}
+
+func (*message) ProtoReflect() {}
+
+func TestRegisterRefusesMessagesWithoutEqual(t *testing.T) {
+	d := scheduler.Descriptor[*message, int]{
+		Name: "x", Prefix: "x/", Create: func(context.Context, scheduler.Key, *message) (int, error) { return 0, nil },
+		Delete: func(context.Context, scheduler.Key, *message, int) error { return nil },
+	}
+	if _, err := scheduler.Register(scheduler.New(scheduler.Options{}), d); err == nil || !strings.Contains(err.Error(), "proto.Equal") {
+		t.Errorf("%v, want it to name proto.Equal", err)
+	}
+	d.Equal = func(scheduler.Key, *message, *message) bool { return true }
+	if _, err := scheduler.Register(scheduler.New(scheduler.Options{}), d); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestHistoryBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, scheduler.Options{HistoryCount: 10, HistoryBytes: 8 << 10})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -75,8 +76,10 @@ type Descriptor[V, M any] struct {
 	// one. With it Equal is not asked, and without Update all is replaced.
 	Compare func(k Key, from, to V) Verdict
 	// Equal reports whether the actual object is what was asked. Without
-	// it: the method Equal(V) bool of V if it has one, else ==  or
-	// reflect.DeepEqual.
+	// it: the method Equal(V) bool of V if it has one, else == or
+	// reflect.DeepEqual. Values that are protobuf messages need Equal, such as
+	// proto.Equal, or Compare: their internal state differs between equal
+	// messages, and changes when one is encoded.
 	Equal func(k Key, actual, desired V) bool
 	// Validate refuses a value before anything is touched; see [InvalidError].
 	Validate func(k Key, v V) error
@@ -237,6 +240,8 @@ func check[V, M any](d Descriptor[V, M]) error {
 		return errors.New("it has one of Encode and Decode: give it both, or none")
 	case len(d.ReadAfter) > 0 && d.Retrieve == nil:
 		return errors.New("it has ReadAfter and no Retrieve: drop it, or say how it is read")
+	case d.Equal == nil && d.Compare == nil && isMessage[V]():
+		return errors.New("its values are protobuf messages, and it has neither Equal nor Compare: give it Equal with proto.Equal")
 	case d.Timeout < 0:
 		return fmt.Errorf("its Timeout is %s: give it none for the default", d.Timeout)
 	case d.Create == nil:
@@ -245,6 +250,15 @@ func check[V, M any](d Descriptor[V, M]) error {
 		return errors.New("it has Interest, which is for observed kinds: drop it, or Create and Delete")
 	}
 	return nil
+}
+
+// isMessage reports whether values of a type are protobuf messages, of which reflect.DeepEqual would
+// compare the internal state as well.
+func isMessage[V any]() bool {
+	t := reflect.TypeFor[V]()
+	_, message := t.MethodByName("ProtoReflect")
+	_, compares := t.MethodByName("Equal")
+	return message && !compares
 }
 
 func checkObserved[V, M any](d Descriptor[V, M]) error {

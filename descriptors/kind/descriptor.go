@@ -21,5 +21,8 @@ func Observed[V proto.Message, M any](name string) scheduler.Descriptor[V, M] {
 	return scheduler.Descriptor[V, M]{
 		Name: name, Prefix: scheduler.Key(name + "/"),
 		Encode: models.EncodeValue[V], Decode: models.DecodeValue[V],
+		// The scheduler's own comparison would read the internal state of a message, which whoever
+		// encodes it writes at the same time.
+		Equal: func(_ scheduler.Key, a, b V) bool { return proto.Equal(a, b) },
 	}
 }
