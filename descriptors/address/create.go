@@ -287,7 +287,7 @@ func (d *address) clash(ctx context.Context, j *job) error {
 		if !ours {
 			want = d.addressOf(at.LinkRef, at.Prefix, withDefaultsOf(j.op.Value, a))
 		}
-		shape := alike(a, want)
+		shape := alike(a, want) && !(ours && d.isDead(at.NS, a))
 		fits := !a.Duplicate && lifetimesOf(j.op.Value).fit(a) && a.Metric == want.Metric && a.NoPrefixRoute == want.NoPrefixRoute
 		switch {
 		case shape && fits && !ours:
@@ -326,8 +326,7 @@ func (d *address) clash(ctx context.Context, j *job) error {
 // errRemoved: others removed the address after the kernel had refused to add it.
 var errRemoved = errors.New("the address was removed meanwhile")
 
-// change updates an address of ours in place. If its settings fit, only the route to its network can
-// be missing.
+// change updates an address of ours in place. If its settings fit, only a route can be missing.
 func (d *address) change(j job, is kernel.Address, fits bool) error {
 	at := j.op.Meta
 	if !fits {
@@ -341,15 +340,25 @@ func (d *address) change(j job, is kernel.Address, fits bool) error {
 		}
 	}
 	is.Metric, is.NoPrefixRoute = j.addr.Metric, j.addr.NoPrefixRoute
-	l, lacks, err := d.lacksRoute(at.NS, is)
+	l, lacks, err := d.lacking(at.NS, is)
 	switch {
-	case err != nil || !lacks:
+	case err != nil || lacks == "":
 	case is.Prefix.Addr().Is4():
-		err = d.addRoute(l, is)
+		err = d.addRoutes(l, is, lacks)
 	case fits:
 		err = d.Kernel.ChangeAddress(at.NS, j.addr) // the kernel adds the route
 	}
 	return err
+}
+
+// isDead reports whether the host does not receive packets to an IPv6 address, because the route of type
+// local was removed. The kernel adds that again only with the address.
+func (d *address) isDead(ns kernel.NS, a kernel.Address) bool {
+	if a.Prefix.Addr().Is4() {
+		return false
+	}
+	_, lacks, err := d.lacking(ns, a)
+	return err == nil && lacks == missingLocal
 }
 
 // sameAddress reports whether the kernel has room for only one of the two.

@@ -337,7 +337,7 @@ func TestReplacedByOthers(t *testing.T) {
 // TestRemovedDuringRepair removes an address after the kernel has refused to add it, because it was there: before its
 // link is read, or before its route is added. The address is added again, with its route.
 func TestRemovedDuringRepair(t *testing.T) {
-	for _, moment := range []string{"Addresses", "AddPrefixRoute"} {
+	for _, moment := range []string{"Addresses", "AddAddressRoute"} {
 		b := newBench(t)
 		b.link("web", `{"bridge":{}}`)
 		const key, value = "address/web/10.0.0.3/24", `{"interface":"web","address":"10.0.0.3/24"}`
@@ -358,7 +358,7 @@ func TestRemovedDuringRepair(t *testing.T) {
 func TestRemovedDuringCreation(t *testing.T) {
 	b := newBench(t)
 	b.link("web", `{"bridge":{}}`)
-	b.kernelOf.Kernel = &removing{b.Kernel, "PrefixRoutes", func() { b.net.IP(t, "addr del 10.0.0.3/24 dev web") }}
+	b.kernelOf.Kernel = &removing{b.Kernel, "AddressRoutes", func() { b.net.IP(t, "addr del 10.0.0.3/24 dev web") }}
 	if err := b.add("address/web/10.0.0.3/24", `{"interface":"web","address":"10.0.0.3/24"}`); err != nil {
 		t.Error(err)
 	}
@@ -383,14 +383,14 @@ func (r *removing) Addresses(ns kernel.NS, index int) ([]kernel.Address, error) 
 	return r.Kernel.Addresses(ns, index)
 }
 
-func (r *removing) PrefixRoutes(ns kernel.NS, index int) ([]kernel.Route, error) {
-	r.once("PrefixRoutes")
-	return r.Kernel.PrefixRoutes(ns, index)
+func (r *removing) AddressRoutes(ns kernel.NS, index int) ([]kernel.Route, error) {
+	r.once("AddressRoutes")
+	return r.Kernel.AddressRoutes(ns, index)
 }
 
-func (r *removing) AddPrefixRoute(ns kernel.NS, route kernel.Route) error {
-	r.once("AddPrefixRoute")
-	return r.Kernel.AddPrefixRoute(ns, route)
+func (r *removing) AddAddressRoute(ns kernel.NS, route kernel.Route) error {
+	r.once("AddAddressRoute")
+	return r.Kernel.AddAddressRoute(ns, route)
 }
 
 // TestAddressesOfALoopback: the network of an IPv4 address of a loopback is local, and needs no route.

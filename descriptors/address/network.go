@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
@@ -42,38 +43,80 @@ func broadcastOf(p netip.Prefix, v *models.Address) (last netip.Addr) {
 	return netip.AddrFrom4(b)
 }
 
-// The values of prefix_route. missingRoute occurs in actual values only: the kernel created the route
-// for the address, and it was removed.
+// The values of prefix_route. The last two occur in actual values only: the kernel created the route to
+// the network, or the one by which the host receives packets to the address, and it was removed.
 const (
 	kernelRoute  = "kernel"
 	noRoute      = "none"
 	missingRoute = "missing"
+	missingLocal = "local missing"
 )
 
 // compareNetworks compares the network settings. The metric changes in place. The route of an IPv6
-// address is added and removed in place, the one of an IPv4 address can only be added again.
+// address is added and removed in place, the one of an IPv4 address can only be added again. The route
+// of type local of an IPv6 address is added only with the address: the kernel would not remove another.
 func compareNetworks(d *kind.Differences, from, to *models.Address) {
 	d.Must(networkOf(from).peer != networkOf(to).peer, "peer", from.GetPeer(), to.GetPeer())
 	d.May(from.GetMetric() != to.GetMetric(), "metric", from.GetMetric(), to.GetMetric())
 	was, is := from.EffectivePrefixRoute(), to.EffectivePrefixRoute()
-	route := d.Must
-	if parse(to.GetAddress()).Addr().Is6() || was == missingRoute && is == kernelRoute {
-		route = d.May
+	six := parse(to.GetAddress()).Addr().Is6()
+	switch {
+	case was == missingLocal && six:
+		d.Must(true, "local_route", "missing", "kernel")
+	case was == missingLocal:
+		d.May(true, "local_route", "missing", "kernel")
+	case six || was == missingRoute && is == kernelRoute:
+		d.May(was != is, "prefix_route", was, is)
+	default:
+		d.Must(was != is, "prefix_route", was, is)
 	}
-	route(was != is, "prefix_route", was, is)
 }
 
-// lacksRoute reports whether the route to the network of an address was removed. An address of a link
-// that no longer exists lacks none.
-func (r *search) lacksRoute(l link, a kernel.Address) (bool, error) {
-	if !l.up || !bringsRoute(l.host, a) {
-		return false, nil
+// lacking returns which route of an address was removed, as a value of prefix_route, "" for none. An
+// address of a link that no longer exists lacks none.
+func (r *search) lacking(l link, a kernel.Address) (string, error) {
+	if !l.up {
+		return "", nil
 	}
 	routes, err := r.routes(l.ref)
-	if kernel.IsGone(err) {
-		return false, nil
+	if err == nil && a.Prefix.Addr().Is6() && lacksLocal(routes, a) {
+		routes, err = r.routesAgain(l.ref, a)
 	}
-	return err == nil && !routed(routes, a), err
+	if kernel.IsGone(err) {
+		return "", nil
+	}
+	return lacking(l.host, routes, a), err
+}
+
+// localTime is for how long a search waits for routes of type local. The kernel creates that of an
+// IPv6 address shortly after the address, see addrconf_dad_work in net/ipv6/addrconf.c.
+const localTime = 100 * time.Millisecond
+
+// routesAgain reads the routes of a link until they contain the one of type local of an address, or the
+// search has waited long enough.
+func (r *search) routesAgain(ref kernel.LinkRef, a kernel.Address) ([]kernel.Route, error) {
+	if r.waitUntil.IsZero() {
+		r.waitUntil = time.Now().Add(localTime)
+	}
+	for {
+		late := !time.Now().Before(r.waitUntil)
+		routes, err := r.d.Kernel.AddressRoutes(ref.NS, ref.Index)
+		if err != nil || late || !lacksLocal(routes, a) {
+			return routes, err
+		}
+		time.Sleep(localTime / 10)
+	}
+}
+
+// lacking returns which route of an address is not among those of its link, which is up.
+func lacking(link string, routes []kernel.Route, a kernel.Address) string {
+	switch {
+	case lacksLocal(routes, a):
+		return missingLocal
+	case bringsRoute(link, a) && !routed(routes, a):
+		return missingRoute
+	}
+	return ""
 }
 
 // withDefaultsOf returns a value in which the network settings that it does not set are those of an
@@ -109,35 +152,78 @@ func routed(routes []kernel.Route, a kernel.Address) bool {
 	})
 }
 
-// lacksRoute reads the link of an address, and reports whether the route to the network of the
-// address was removed.
-func (d *address) lacksRoute(ns kernel.NS, a kernel.Address) (l kernel.Link, lacks bool, err error) {
-	l, err = d.Kernel.LinkByIndex(ns, a.Index)
-	if err != nil || !l.Up || !bringsRoute(l.Name, a) {
-		return l, false, err
-	}
-	routes, err := d.Kernel.PrefixRoutes(ns, a.Index)
-	return l, err == nil && !routed(routes, a), err
+// lacksLocal reports whether the route by which the host receives packets to an address of a link that
+// is up is not among the routes of that link. The kernel creates it when it may use the address.
+func lacksLocal(routes []kernel.Route, a kernel.Address) bool {
+	return !a.Tentative && !slices.ContainsFunc(routes, func(r kernel.Route) bool {
+		return r.OfAddress() && r.Dst.Addr() == a.Prefix.Addr()
+	})
 }
 
-// addRoute adds the route to the network of an IPv4 address as the kernel does.
-func (d *address) addRoute(l kernel.Link, a kernel.Address) error {
-	r := kernel.Route{
-		Dst: a.Network(), Metric: a.Metric, Protocol: kernel.ProtocolKernel, Type: "unicast", Scope: "link", Src: a.Prefix.Addr(), Index: a.Index,
+// lacking reads the link of an address, and returns which route of the address was removed.
+func (d *address) lacking(ns kernel.NS, a kernel.Address) (l kernel.Link, what string, err error) {
+	l, err = d.Kernel.LinkByIndex(ns, a.Index)
+	if err != nil || !l.Up {
+		return l, "", err
 	}
+	routes, err := d.Kernel.AddressRoutes(ns, a.Index)
+	if err != nil {
+		return l, "", err
+	}
+	return l, lacking(l.Name, routes, a), nil
+}
+
+// addRoutes adds the routes of an IPv4 address that are missing as the kernel does. The route to the
+// network names the address as its source, so the host must receive packets to it.
+func (d *address) addRoutes(l kernel.Link, a kernel.Address, what string) error {
+	table := uint32(0)
 	if l.Master != 0 {
 		if m, err := d.Kernel.LinkByIndex(l.NS, l.Master); err == nil && m.Vrf != nil {
-			r.Table = m.Vrf.Table
+			table = m.Vrf.Table
 		}
 	}
-	err := d.Kernel.AddPrefixRoute(l.NS, r)
+	if what == missingLocal {
+		src, err := d.primary(l.NS, a)
+		if err != nil {
+			return err
+		}
+		r := kernel.Route{
+			Dst: netip.PrefixFrom(a.Prefix.Addr(), 32), Table: cmp.Or(table, kernel.TableLocal), Protocol: kernel.ProtocolKernel,
+			Type: "local", Scope: "host", Src: src, Index: a.Index,
+		}
+		if err := d.Kernel.AddAddressRoute(l.NS, r); err != nil && !errors.Is(err, kernel.ErrExist) {
+			return fmt.Errorf("add the route of type local of %s: %w", a.Prefix, err)
+		}
+	}
+	if !bringsRoute(l.Name, a) {
+		return nil
+	}
+	r := kernel.Route{
+		Dst: a.Network(), Table: table, Metric: a.Metric, Protocol: kernel.ProtocolKernel, Type: "unicast", Scope: "link", Src: a.Prefix.Addr(), Index: a.Index,
+	}
+	err := d.Kernel.AddAddressRoute(l.NS, r)
 	switch {
-	case errors.Is(err, kernel.ErrExist): // it was added meanwhile
+	case errors.Is(err, kernel.ErrExist): // it was added meanwhile, or was not missing
 		return nil
 	case err != nil:
 		return fmt.Errorf("add the route to the network of %s: %w; is %s the broadcast address of another network of the namespace?", a.Prefix, err, r.Src)
 	}
 	return nil
+}
+
+// primary returns the primary IPv4 address of the network of an address. It is the source of the routes
+// of type local of all of them; the kernel does not remove those with another source.
+func (d *address) primary(ns kernel.NS, a kernel.Address) (netip.Addr, error) {
+	if !a.Secondary {
+		return a.Prefix.Addr(), nil
+	}
+	there, err := d.Kernel.Addresses(ns, a.Index)
+	for _, b := range there {
+		if !b.Secondary && b.Prefix.Masked() == a.Prefix.Masked() {
+			return b.Prefix.Addr(), nil
+		}
+	}
+	return a.Prefix.Addr(), err
 }
 
 // addMissingRoutes adds the routes to the networks of new IPv4 addresses that the kernel did not create,
@@ -152,7 +238,7 @@ func (d *address) addMissingRoutes(ns kernel.NS, jobs []*job) {
 	if slices.ContainsFunc(fresh, func(j *job) bool { return j.addr.Index != index }) {
 		index = 0
 	}
-	routes, err := d.Kernel.PrefixRoutes(ns, index)
+	routes, err := d.Kernel.AddressRoutes(ns, index)
 	if err != nil {
 		return // the next reading of the addresses finds what is missing
 	}
@@ -161,11 +247,11 @@ func (d *address) addMissingRoutes(ns kernel.NS, jobs []*job) {
 		if slices.ContainsFunc(routes, func(r kernel.Route) bool { return r.Index == j.addr.Index && r.Dst == j.addr.Network() }) {
 			continue
 		}
-		l, lacks, err := d.lacksRoute(ns, j.addr)
-		if err != nil || !lacks {
+		l, what, err := d.lacking(ns, j.addr)
+		if err != nil || what == "" {
 			continue
 		}
-		if err = d.addRoute(l, j.addr); err == nil {
+		if err = d.addRoutes(l, j.addr, what); err == nil {
 			continue
 		}
 		// If others have removed the address meanwhile, the event of that leads to its repair.
@@ -175,21 +261,21 @@ func (d *address) addMissingRoutes(ns kernel.NS, jobs []*job) {
 	}
 }
 
-// lostRoute returns the keys of the addresses that lack their route to a network after the kernel has
-// reported its removal.
+// lostRoute returns the keys of the addresses that lack a route after the kernel has reported its
+// removal.
 func (d *address) lostRoute(ns kernel.NS, r kernel.Route) (keys []scheduler.Key) {
 	at := kernel.LinkRef{NS: ns, Index: r.Index}
-	if len(d.have.Of(func(l kernel.LinkRef) bool { return l == at }, false)) == 0 {
+	if len(d.have.In(at)) == 0 {
 		return nil
 	}
 	// The link may be down by now, or the address removed.
 	there, _ := d.Kernel.Addresses(ns, r.Index)
 	for _, a := range there {
 		k, ours := d.keyAt(kernel.AddressRef{LinkRef: at, Prefix: a.Prefix})
-		if !ours || routedNetwork(a) != r.Dst {
+		if !ours || routedNetwork(a) != r.Dst && a.Prefix.Addr() != r.Dst.Addr() {
 			continue
 		}
-		if _, lacks, err := d.lacksRoute(ns, a); err == nil && lacks {
+		if _, what, err := d.lacking(ns, a); err == nil && what != "" {
 			keys = append(keys, k)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
 	"github.com/plumb-net/plumb/descriptors/kind"
@@ -89,6 +90,8 @@ type search struct {
 	routes  readRoutes
 
 	readLinks map[kernel.LinkRef]bool
+	// waitUntil is when the search no longer waits for routes of type local; zero: it has not waited.
+	waitUntil time.Time
 }
 
 // place is an address of an interface by its logical name.
@@ -303,10 +306,10 @@ type readRoutes func(kernel.LinkRef) ([]kernel.Route, error)
 // routeReader reads those of so many links, as reader does.
 func (d *address) routeReader(links int) readRoutes {
 	if links <= few {
-		return func(ref kernel.LinkRef) ([]kernel.Route, error) { return d.Kernel.PrefixRoutes(ref.NS, ref.Index) }
+		return func(ref kernel.LinkRef) ([]kernel.Route, error) { return d.Kernel.AddressRoutes(ref.NS, ref.Index) }
 	}
 	dumps := owned.Dumps[map[int][]kernel.Route]{Read: func(ns kernel.NS) (map[int][]kernel.Route, error) {
-		all, err := d.Kernel.PrefixRoutes(ns, 0)
+		all, err := d.Kernel.AddressRoutes(ns, 0)
 		of := map[int][]kernel.Route{}
 		for _, r := range all {
 			of[r.Index] = append(of[r.Index], r)
@@ -448,12 +451,12 @@ func (r *search) found(l link, a kernel.Address) (f found, mine bool, err error)
 	if !l.late[a.Prefix] {
 		f.Value.Position = l.positions[a.Prefix]
 	}
-	lacks, err := r.lacksRoute(l, a)
+	lacks, err := r.lacking(l, a)
 	if err != nil {
-		return f, false, fmt.Errorf("read the routes to the networks of %s: %w", l.name, err)
+		return f, false, fmt.Errorf("read the routes of the addresses of %s: %w", l.name, err)
 	}
-	if lacks {
-		f.Value.PrefixRoute = missingRoute
+	if lacks != "" {
+		f.Value.PrefixRoute = lacks
 	}
 	return f, true, nil
 }

@@ -134,6 +134,8 @@ type Event struct {
 	// setting, or that it forwards now.
 	Port    int
 	Address *Address
+	// Route is a route. Of the entries of the kernel in table local only the deletion of those of
+	// addresses is told.
 	Route   *Route
 	Rule    *Rule
 	Nexthop *Nexthop

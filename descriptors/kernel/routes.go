@@ -11,12 +11,13 @@ import (
 type Routes interface {
 	// Routes of all tables but the kernel's own entries in table local.
 	Routes(ns NS) ([]Route, error)
-	// PrefixRoutes are those that the kernel made to the networks of the addresses of a link, or
-	// of all with index 0.
-	PrefixRoutes(ns NS, index int) ([]Route, error)
-	// AddPrefixRoute adds such a route as the kernel does: after those of other links to the same
-	// network.
-	AddPrefixRoute(ns NS, r Route) error
+	// AddressRoutes are those that the kernel made for the addresses of a link, or of all with
+	// index 0: the routes to their networks, and those of type local by which the host receives
+	// packets to them.
+	AddressRoutes(ns NS, index int) ([]Route, error)
+	// AddAddressRoute adds such a route as the kernel does: after those of other links to the same
+	// destination.
+	AddAddressRoute(ns NS, r Route) error
 	// AddRoute never replaces or appends: an equal identity is ErrExist.
 	AddRoute(ns NS, r Route) error
 	// AddRoutes adds many, in order, with fewer calls of the kernel, and returns the error
@@ -25,6 +26,14 @@ type Routes interface {
 	ReplaceRoute(ns NS, r Route) error
 	DeleteRoute(ns NS, r Route) error
 }
+
+// TableLocal is the routing table of the addresses of the host, RT_TABLE_LOCAL of
+// linux/rtnetlink.h. The addresses of the ports of a VRF are in its table.
+const TableLocal = 255
+
+// OfAddress reports whether the kernel made the route for an address of the host, so that the host
+// receives packets to it.
+func (r Route) OfAddress() bool { return r.Type == "local" && r.Protocol == ProtocolKernel }
 
 // ProtocolKernel is the protocol of the routes that the kernel makes, RTPROT_KERNEL of
 // linux/rtnetlink.h.

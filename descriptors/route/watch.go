@@ -22,7 +22,7 @@ func (d *route) heard(e kernel.Event) []scheduler.Key {
 	switch {
 	case e.Lost, e.Gone:
 		return d.keysIn(e.NS, e.Gone, func(kernel.Route) bool { return true })
-	case e.Route != nil && e.Route.TOS == 0:
+	case e.Route != nil && e.Route.TOS == 0 && !(e.Route.OfAddress() && e.Route.Table == kernel.TableLocal):
 		return d.news(e.NS, *e.Route, e.Deleted)
 	case e.Link != nil && (e.Deleted || !e.Link.Up):
 		return d.keysIn(e.NS, false, func(r kernel.Route) bool { return uses(r, e.Link.Index) })

@@ -280,8 +280,11 @@ func (k *Kernel) event(n *namespace, h unix.NlMsghdr, body []byte) (kernel.Event
 		ev.Filter, ev.Deleted = &r, typ == unix.RTM_DELTFILTER
 		return ev, ok && (r.Handle != 0 || ev.Deleted)
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
-		r, ok := parseRoute(body)
+		r, ok := parseAnyRoute(body)
 		ev.Route, ev.Deleted = &r, typ == unix.RTM_DELROUTE
+		if kernelsOwn(r) && !(ev.Deleted && r.OfAddress()) {
+			return ev, false
+		}
 		if ev.Actor.Port != 0 && !ev.Deleted {
 			ev.Actor.Protocol = r.Protocol
 		}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -456,13 +457,14 @@ func TestListsWhileThingsChange(t *testing.T) {
 		b.add(t, b.Own(), kernel.LinkSpec{Name: fmt.Sprintf("stay%d", i), Veth: &kernel.VethSpec{PeerName: fmt.Sprintf("peer%d", i)}})
 	}
 	stop, ended := make(chan struct{}), make(chan struct{})
+	var took atomic.Int64 // how long a list takes on this machine: no list ends while changes never pause for that long
 	go func() {
 		defer close(ended)
 		for {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-time.After(time.Duration(took.Load())):
 			}
 			l, err := b.AddLink(b.Own(), kernel.LinkSpec{Name: "come", Bridge: &kernel.BridgeSpec{}})
 			if err == nil {
@@ -475,7 +477,9 @@ func TestListsWhileThingsChange(t *testing.T) {
 		}
 	}()
 	for range 50 {
+		begin := time.Now()
 		list, err := b.Links(b.Own())
+		took.Store(int64(time.Since(begin)) / 4)
 		if err != nil {
 			t.Error(err)
 		}

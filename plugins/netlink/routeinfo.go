@@ -44,6 +44,17 @@ func (t names) number(name string) (uint8, bool) {
 // parseRoute reads the body of a route message; false for cached entries, for
 // the kernel's own in table local, and for families that are not IP.
 func parseRoute(body []byte) (r kernel.Route, ok bool) {
+	r, ok = parseAnyRoute(body)
+	return r, ok && !kernelsOwn(r)
+}
+
+// kernelsOwn reports whether a route is an entry of the kernel in table local.
+func kernelsOwn(r kernel.Route) bool {
+	return r.Table == unix.RT_TABLE_LOCAL && r.Protocol == unix.RTPROT_KERNEL
+}
+
+// parseAnyRoute is parseRoute that also reads the kernel's own entries in table local.
+func parseAnyRoute(body []byte) (r kernel.Route, ok bool) {
 	if len(body) < unix.SizeofRtMsg {
 		return r, false
 	}
@@ -103,9 +114,6 @@ func parseRoute(body []byte) (r kernel.Route, ok bool) {
 		r.Type, r.Onlink = routeTypes[unix.RTN_UNICAST], false
 	}
 	r.Dst = netip.PrefixFrom(dst, int(body[1]))
-	if r.Table == unix.RT_TABLE_LOCAL && r.Protocol == unix.RTPROT_KERNEL {
-		return r, false
-	}
 	return r, r.Dst.IsValid()
 }
 

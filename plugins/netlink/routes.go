@@ -30,7 +30,7 @@ func (k *Kernel) Routes(ns kernel.NS) (list []kernel.Route, err error) {
 }
 
 func (n *namespace) routes() ([]kernel.Route, error) {
-	return n.routesOf(func(*message) {}, func(kernel.Route) bool { return true })
+	return n.routesOf(func(*message) {}, func(r kernel.Route) bool { return !kernelsOwn(r) })
 }
 
 // routesOf lists the routes that the kernel selects by what filter adds to the request, and that pass.
@@ -42,7 +42,7 @@ func (n *namespace) routesOf(filter func(*message), pass func(kernel.Route) bool
 		m.b = append(m.b, family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 		filter(m)
 		err := n.dump(m, func() { list = list[:before] }, func(_ uint16, body []byte) {
-			if r, ok := parseRoute(body); ok && pass(r) {
+			if r, ok := parseAnyRoute(body); ok && pass(r) {
 				list = push(list, r)
 			}
 		})
@@ -54,31 +54,30 @@ func (n *namespace) routesOf(filter func(*message), pass func(kernel.Route) bool
 	return list, nil
 }
 
-// PrefixRoutes are the routes to the networks of the addresses of a link, or of all with index 0.
-// The kernel selects them, so that other routes cost little.
-func (k *Kernel) PrefixRoutes(ns kernel.NS, index int) (list []kernel.Route, err error) {
-	err = k.in(ns, "list the routes to networks", func(n *namespace) error {
-		list, err = n.prefixRoutes(index)
+// AddressRoutes are the routes of the addresses of a link, or of all with index 0. The kernel selects
+// them, so that other routes cost little.
+func (k *Kernel) AddressRoutes(ns kernel.NS, index int) (list []kernel.Route, err error) {
+	err = k.in(ns, "list the routes of addresses", func(n *namespace) error {
+		list, err = n.addressRoutes(index)
 		return err
 	})
 	return list, err
 }
 
-func (n *namespace) prefixRoutes(index int) ([]kernel.Route, error) {
+func (n *namespace) addressRoutes(index int) ([]kernel.Route, error) {
 	return n.routesOf(func(m *message) {
 		m.b[unix.NLMSG_HDRLEN+5] = unix.RTPROT_KERNEL
-		m.b[unix.NLMSG_HDRLEN+7] = unix.RTN_UNICAST
 		if index != 0 {
 			m.u32(unix.RTA_OIF, uint32(index))
 		}
 	}, func(r kernel.Route) bool {
 		// Kernels before 4.20 do not select.
-		return r.Protocol == unix.RTPROT_KERNEL && r.Type == routeTypes[unix.RTN_UNICAST] && (index == 0 || r.Index == index)
+		return r.Protocol == unix.RTPROT_KERNEL && (r.Type == routeTypes[unix.RTN_UNICAST] || r.OfAddress()) && (index == 0 || r.Index == index)
 	})
 }
 
-// AddPrefixRoute adds a route after those with its identity.
-func (k *Kernel) AddPrefixRoute(ns kernel.NS, r kernel.Route) error {
+// AddAddressRoute adds a route after those with its identity.
+func (k *Kernel) AddAddressRoute(ns kernel.NS, r kernel.Route) error {
 	return k.putRoute(ns, "add", unix.NLM_F_CREATE|unix.NLM_F_APPEND, r)
 }
 

@@ -408,18 +408,18 @@ func (k *Kernel) removeAddress(l *link, a kernel.Address) {
 func (k *Kernel) dropAddress(l *link, a kernel.Address) {
 	l.addresses = slices.DeleteFunc(l.addresses, func(other kernel.Address) bool { return other == a })
 	n, addr := l.ns, a.Prefix.Addr()
+	delete(l.lostLocals, addr)
 	have := n.local[addr]
 	if have = slices.Delete(have, slices.Index(have, l), slices.Index(have, l)+1); len(have) == 0 {
 		delete(n.local, addr)
 	} else {
 		n.local[addr] = have
 	}
+	k.tellAddress(l, a, true)
 	if addr.Is6() {
-		k.tellAddress(l, a, true)
 		k.disconnect6(l, a)
 		return
 	}
-	k.tellAddress(l, a, true)
 	again := slices.ContainsFunc(l.addresses, func(other kernel.Address) bool { return other.Prefix.Addr() == addr })
 	for _, dst := range []netip.Prefix{a.Network(), hostPrefix(addr), hostPrefix(broadcast(a.Network()))} {
 		for _, r := range n.routes.to(dst) {

@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"syscall"
@@ -10,12 +11,17 @@ import (
 	"github.com/plumb-net/plumb/descriptors/kernel"
 )
 
-// PrefixRoutes are the routes to the networks of the addresses of a link, or of all with index 0.
-func (k *Kernel) PrefixRoutes(ns kernel.NS, index int) (list []kernel.Route, err error) {
-	err = k.in(ns, "PrefixRoutes", "list the routes to networks", func(n *namespace) error {
+// AddressRoutes are the routes of the addresses of a link, or of all with index 0.
+func (k *Kernel) AddressRoutes(ns kernel.NS, index int) (list []kernel.Route, err error) {
+	err = k.in(ns, "AddressRoutes", "list the routes of addresses", func(n *namespace) error {
 		for _, r := range n.routes.all() {
-			if r.Protocol == protoKernel && r.Type == "unicast" && (index == 0 || r.Index == index) {
+			if r.Protocol == protoKernel && (r.Type == "unicast" || r.OfAddress()) && (index == 0 || r.Index == index) {
 				list = append(list, r)
+			}
+		}
+		for _, i := range slices.Sorted(maps.Keys(n.links)) {
+			if index == 0 || i == index {
+				list = append(list, n.links[i].locals()...)
 			}
 		}
 		return nil
@@ -23,11 +29,61 @@ func (k *Kernel) PrefixRoutes(ns kernel.NS, index int) (list []kernel.Route, err
 	return list, err
 }
 
-// AddPrefixRoute adds a route after those with its identity.
-func (k *Kernel) AddPrefixRoute(ns kernel.NS, r kernel.Route) error {
-	return k.write(ns, "AddPrefixRoute", fmt.Sprintf("add route %s", r.Dst), func(n *namespace) error {
+// locals are the routes in table local of the addresses of a link. They are not among the routes of
+// the namespace: only those that somebody removed are noted. In the table of a VRF there are the
+// routes themselves.
+func (l *link) locals() (list []kernel.Route) {
+	for _, a := range l.addresses {
+		if r := l.localOf(a); l.Up && l.table() == tableMain && !a.Tentative && !l.lostLocals[a.Prefix.Addr()] {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// localOf is the route by which the host receives packets to an address.
+func (l *link) localOf(a kernel.Address) kernel.Route {
+	r := kernel.Route{
+		Dst: hostPrefix(a.Prefix.Addr()), Table: l.table(), Protocol: protoKernel, Type: "local", Scope: "global", Index: l.Index,
+	}
+	if r.Table == tableMain {
+		r.Table = tableLocal
+	}
+	if r.Dst.Addr().Is4() {
+		r.Scope, r.Src = "host", l.primary(a)
+	}
+	return r
+}
+
+// loseLocal removes the route in table local of an address, and reports whether there was one.
+func (k *Kernel) loseLocal(n *namespace, asked kernel.Route) bool {
+	for _, l := range n.links {
+		for _, r := range l.locals() {
+			if r.Dst == asked.Dst && (asked.Index == 0 || asked.Index == r.Index) {
+				if l.lostLocals == nil {
+					l.lostLocals = map[netip.Addr]bool{}
+				}
+				l.lostLocals[r.Dst.Addr()] = true
+				k.tellRoute(n, r, true)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// AddAddressRoute adds a route after those with its identity.
+func (k *Kernel) AddAddressRoute(ns kernel.NS, r kernel.Route) error {
+	return k.write(ns, "AddAddressRoute", fmt.Sprintf("add route %s", r.Dst), func(n *namespace) error {
 		r.Table, r.Type = cmp.Or(r.Table, tableMain), cmp.Or(r.Type, "unicast")
 		l, err := n.link(r.Index)
+		if err == nil && r.OfAddress() && r.Table == tableLocal {
+			if !l.lostLocals[r.Dst.Addr()] {
+				return refused(syscall.EEXIST)
+			}
+			delete(l.lostLocals, r.Dst.Addr())
+			return nil
+		}
 		switch {
 		case err != nil:
 			return err
@@ -49,9 +105,7 @@ func (k *Kernel) connect4(l *link, a kernel.Address) {
 		Dst: subnet, Table: table, Metric: a.Metric, Protocol: protoKernel, Type: "unicast", Scope: "link", Src: a.Prefix.Addr(), Index: l.Index,
 	}
 	if table != tableMain {
-		local := r
-		local.Dst, local.Type, local.Scope, local.Src, local.Metric = hostPrefix(a.Prefix.Addr()), "local", "host", l.primary(a), 0
-		k.insertRoute(l.ns, local)
+		k.insertRoute(l.ns, l.localOf(a))
 	}
 	if !l.Up || a.Secondary || subnet == hostPrefix(a.Prefix.Addr()) || subnet.Addr().IsUnspecified() || l.Name == loopback ||
 		a.Scope == scopeHost { // that is in table local
@@ -80,9 +134,7 @@ func (k *Kernel) connect6(l *link, a kernel.Address) {
 		}
 	}
 	if l.table() != tableMain {
-		r := l.connected6(hostPrefix(a.Prefix.Addr()))
-		r.Type, r.Metric = "local", 0
-		k.insertRoute(l.ns, r)
+		k.insertRoute(l.ns, l.localOf(a))
 	}
 }
 

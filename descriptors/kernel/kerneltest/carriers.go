@@ -22,6 +22,7 @@ func (k *Kernel) setUp(l *link, up bool) error {
 		}
 	}
 	l.Up = true
+	clear(l.lostLocals) // Linux adds all routes of the addresses
 	if l.Vlan != nil && !l.givenMAC {
 		k.setMAC(l, l.parent.MAC)
 		k.followPorts(l.master)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -46,6 +47,105 @@ func TestLawsOfDebian(t *testing.T) {
 	})
 }
 
+// TestLocalRoutes: of the routes in table local the kernel lists those of addresses, and reports the
+// deletion of one.
+func TestLocalRoutes(t *testing.T) {
+	for _, name := range []string{"memory", "linux"} {
+		t.Run(name, func(t *testing.T) {
+			var k kernel.Kernel = kerneltest.New(kerneltest.Options{})
+			remove := func(command string) error { return kerneltest.IP(k, k.Own(), "ip "+command) }
+			if name == "linux" {
+				own := netlinktest.New(t)
+				k = linuxOf(t, own)
+				remove = func(command string) error { own.IP(t, command); return nil }
+			}
+			do := func(command string) {
+				t.Helper()
+				if err := kerneltest.IP(k, k.Own(), command); err != nil {
+					t.Fatalf("%s: %v", command, err)
+				}
+			}
+			for _, command := range []string{"link add name a type bridge", "link set a up", "addr add 10.0.0.1/24 dev a", "addr add 10.0.0.2/24 dev a", "addr add fd00::1/64 dev a nodad"} {
+				do("ip " + command)
+			}
+			link, err := k.Link(k.Own(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			local := func(want string) {
+				t.Helper()
+				is := ""
+				for range 100 {
+					list, err := k.AddressRoutes(k.Own(), link.Index)
+					if err != nil {
+						t.Fatal(err)
+					}
+					var lines []string
+					for _, r := range list {
+						if r.OfAddress() && !r.Dst.Addr().IsLinkLocalUnicast() {
+							lines = append(lines, fmt.Sprintln(r.Dst, r.Table, r.Scope, r.Src))
+						}
+					}
+					slices.Sort(lines)
+					if is = strings.Join(lines, ""); is == want {
+						return
+					}
+					time.Sleep(10 * time.Millisecond) // see addrconf_dad_work in net/ipv6/addrconf.c
+				}
+				t.Fatalf("there are\n%s\nwant\n%s", is, want)
+			}
+			one, two, six := "10.0.0.1/32 255 host 10.0.0.1\n", "10.0.0.2/32 255 host 10.0.0.1\n", "fd00::1/128 255 global invalid IP\n"
+			local(one + two + six)
+			all, err := k.Routes(k.Own())
+			if err != nil || slices.ContainsFunc(all, kernel.Route.OfAddress) {
+				t.Fatalf("%v, %v", all, err)
+			}
+			heard := make(chan string, 10)
+			ctx, cancel := context.WithCancel(t.Context())
+			ready, done := make(chan struct{}), make(chan error, 1)
+			go func() {
+				done <- k.Watch(ctx, func(ev kernel.Event) {
+					switch {
+					case ev.Ready:
+						close(ready)
+					case ev.Route != nil && ev.Route.OfAddress():
+						heard <- fmt.Sprint(ev.Route.Dst, ev.Deleted)
+					}
+				})
+			}()
+			<-ready
+			for _, command := range []string{"route del local 10.0.0.2 dev a table 255", "route del local fd00::1 dev a table 255"} {
+				if err := remove(command); err != nil {
+					t.Fatalf("%s: %v", command, err)
+				}
+			}
+			local(one)
+			for _, want := range []string{"10.0.0.2/32 true", "fd00::1/128 true"} {
+				if is := <-heard; is != want {
+					t.Errorf("%s is told, want %s", is, want)
+				}
+			}
+			again := kernel.Route{
+				Dst: netip.MustParsePrefix("10.0.0.2/32"), Table: kernel.TableLocal, Protocol: kernel.ProtocolKernel, Type: "local", Scope: "host",
+				Src: netip.MustParseAddr("10.0.0.1"), Index: link.Index,
+			}
+			if err := k.AddAddressRoute(k.Own(), again); err != nil {
+				t.Fatal(err)
+			}
+			if err := k.AddAddressRoute(k.Own(), again); !errors.Is(err, kernel.ErrExist) {
+				t.Errorf("once more: %v", err)
+			}
+			do("ip addr del fd00::1/64 dev a")
+			do("ip addr add fd00::1/64 dev a nodad")
+			local(one + two + six)
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func onMemory(t *testing.T, path string, o kerneltest.Options) {
 	k := kerneltest.New(o)
 	play(t, path, k, func(*datadriven.TestData) string { return k.String() })
@@ -58,7 +158,11 @@ func onLinux(t *testing.T, path string) {
 
 func linux(t *testing.T) *netlink.Kernel {
 	t.Helper()
-	own := netlinktest.New(t)
+	return linuxOf(t, netlinktest.New(t))
+}
+
+func linuxOf(t *testing.T, own *netlinktest.Namespace) *netlink.Kernel {
+	t.Helper()
 	own.Defaults(t)
 	k, err := netlink.New(netlink.Options{OwnPath: own.Path, NamedDir: netlinktest.Dir(t)})
 	if err != nil {
@@ -269,6 +373,7 @@ func (e *events) heard(ev kernel.Event) {
 	case ev.Address != nil && ev.Address.Prefix.Addr().Is6() && !ev.Deleted: // told some time later
 	case ev.Address != nil:
 		e.list = append(e.list, fmt.Sprintf("address %s on %s%s", ev.Address.Prefix, e.name[ev.Address.Index], gone))
+	case ev.Route != nil && ev.Route.OfAddress() && ev.Route.Table == kernel.TableLocal: // see TestLocalRoutes
 	case ev.Route != nil:
 		e.list = append(e.list, fmt.Sprintf("route %s on %s%s", ev.Route.Dst, e.name[ev.Route.Index], gone))
 	case ev.Neighbor != nil:

@@ -40,11 +40,13 @@ type link struct {
 	wireGuard *kernel.WireGuard
 
 	addresses []kernel.Address // in the order of the kernel: of each family primary before secondary
-	neighbors map[netip.Addr]kernel.Neighbor
-	fdb       []kernel.FDBEntry
-	vlans     []kernel.BridgeVLAN
-	features  map[string]bool
-	traffic   traffic
+	// lostLocals are the addresses whose route in table local somebody removed.
+	lostLocals map[netip.Addr]bool
+	neighbors  map[netip.Addr]kernel.Neighbor
+	fdb        []kernel.FDBEntry
+	vlans      []kernel.BridgeVLAN
+	features   map[string]bool
+	traffic    traffic
 }
 
 func (k *Kernel) addLoopback(n *namespace) {

@@ -528,6 +528,9 @@ func (k *Kernel) DeleteRoute(ns kernel.NS, r kernel.Route) error {
 				return nil
 			}
 		}
+		if r.Table == tableLocal && r.Type == "local" && (r.Protocol == 0 || r.Protocol == protoKernel) && k.loseLocal(n, r) {
+			return nil
+		}
 		return refused(syscall.ESRCH)
 	})
 }
