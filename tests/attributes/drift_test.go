@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -85,7 +86,7 @@ type alteration struct{ attribute, command string }
 //	key KEY VALUE               what is wanted; may be repeated
 //	list COMMAND                shows the object in JSON
 //	change ATTRIBUTE: COMMAND   somebody changes the attribute
-//	ignore ATTRIBUTE…: REASON   nobody changes them; * are all that have no other line
+//	ignore ATTRIBUTE…: REASON   nobody changes them; patterns as of path.Match
 //
 // The names of nested attributes are joined by dots. What came of each change follows.
 func thingOf(t testing.TB, d *datadriven.TestData) *thing {
@@ -238,12 +239,16 @@ func (o *thing) change(h *host.Host, c alteration) {
 
 // checkLines: each attribute that is shown has a line. Kernels and tools of other versions show others.
 func (o *thing) checkLines() {
-	lines := maps.Clone(o.ignored)
-	for _, c := range o.changes {
-		lines[c.attribute] = "changed"
+	has := func(attribute string) bool {
+		for pattern := range o.ignored {
+			if is, _ := path.Match(pattern, attribute); is {
+				return true
+			}
+		}
+		return slices.ContainsFunc(o.changes, func(c alteration) bool { return c.attribute == attribute })
 	}
 	for _, a := range slices.Sorted(maps.Keys(o.before)) {
-		if lines[a]+lines["*"] == "" {
+		if !has(a) {
 			o.faults = append(o.faults, fmt.Sprintf("%s, which is %s, has no line: give it a line change, or ignore with the reason", a, o.before[a]))
 		}
 	}

@@ -46,7 +46,7 @@ var packages = []struct {
 	{dir: "tests/demo", flags: []string{"-test.run=^TestTasks$"}, once: true},
 	{dir: "plugins/resources/cgroup", once: true}, // version 2 of cgroups, and nothing else
 	{dir: "tests/configurations", rare: true},
-	{dir: "tests/attributes", rare: true, flags: []string{"-test.run=^TestAttributes$"}},
+	{dir: "tests/attributes", rare: true, flags: []string{"-test.run=^(TestAttributes|TestDrift)$"}},
 	{dir: "descriptors/fdb", rare: true},
 	{dir: "descriptors/hostlink", rare: true},
 	{dir: "descriptors/mirror", rare: true},
