@@ -15,9 +15,9 @@ import (
 func (a *agent) health() []models.Health {
 	files, _ := openfiles.Read() // what cannot be read is not near its limit
 	out := append([]models.Health{machineHealth(a.started)}, filesHealth(a.started, files)...)
-	out = append(out, a.schedulerHealth(), a.stateHealth(), a.store.Health())
-	if a.files != nil {
-		out = append(out, a.files.Health())
+	out = append(out, a.schedulerHealth(), a.stateHealth())
+	for _, s := range a.sources {
+		out = append(out, s.Health())
 	}
 	out = append(out, a.cni.health(a.started), a.recorder.health(a.started))
 	if err := a.historyUnwritten(); err != nil { // which keeps nobody from relying on the agent

@@ -17,7 +17,6 @@ import (
 	"github.com/plumb-net/plumb/plugins/api"
 	"github.com/plumb-net/plumb/plugins/buildinfo"
 	"github.com/plumb-net/plumb/plugins/etcd"
-	"github.com/plumb-net/plumb/plugins/file"
 	"github.com/plumb-net/plumb/plugins/proxy"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -72,9 +71,9 @@ type component struct {
 // stages are the parts in the order of their start; they stop in reverse, each
 // stage once the later ones have: who asks stops before who is asked.
 func (a *agent) stages() [][]component {
-	sources := []component{{"etcd", a.store.Run}}
-	if a.files != nil {
-		sources = append(sources, component{"file", a.files.Run})
+	var sources []component
+	for _, s := range a.sources {
+		sources = append(sources, component{s.Name(), s.Run})
 	}
 	below := []component{{"containers", a.tracker.Run}} // before the scheduler, which asks them
 	if a.history != nil {
@@ -194,8 +193,10 @@ func (a *agent) accept(ctx context.Context) error {
 
 // place tells where a source keeps a key.
 func (a *agent) place(source, key string) string {
-	if source == file.Name {
-		return a.files.Place(key)
+	for _, s := range a.sources {
+		if s.Name() == source {
+			return s.Place(key)
+		}
 	}
 	return ""
 }

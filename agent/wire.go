@@ -44,10 +44,10 @@ import (
 	"github.com/plumb-net/plumb/plugins/container"
 	"github.com/plumb-net/plumb/plugins/etcd"
 	"github.com/plumb-net/plumb/plugins/events"
-	"github.com/plumb-net/plumb/plugins/file"
 	"github.com/plumb-net/plumb/plugins/fleet/member"
 	"github.com/plumb-net/plumb/plugins/fleet/record"
 	"github.com/plumb-net/plumb/plugins/historylog"
+	"github.com/plumb-net/plumb/plugins/intent"
 	"github.com/plumb-net/plumb/plugins/keyfiles"
 	"github.com/plumb-net/plumb/plugins/ledger"
 	"github.com/plumb-net/plumb/plugins/loglevel"
@@ -405,7 +405,7 @@ type agent struct {
 	// resources is what containers use, nil with --resources off.
 	resources *resources.Collector
 	store     *etcd.Plugin
-	files     *file.Source // nil without --intent
+	sources   []intent.Source // the store among them
 	cni       *attacher
 	reach     *reach
 	// firewalls are what others have made to stop packets, as far as CNI has to tell.
@@ -451,11 +451,6 @@ func wire(c Config, open func(Config) (*ground, error), out slog.Handler) (_ *ag
 		return nil, err
 	}
 	a.host.announcer = announce.New(a.host.kernel, log.With("part", "announcer"))
-	sources := []string{etcd.Source, cni.Source}
-	if c.Intent != "" {
-		sources = append(sources, file.Name)
-	}
-	sources = append(sources, ledgerSource)
 	earlier, err := a.openHistory()
 	if err != nil {
 		return nil, err
@@ -465,7 +460,7 @@ func wire(c Config, open func(Config) (*ground, error), out slog.Handler) (_ *ag
 		return nil, err
 	}
 	a.reach = newReach(a.host.kernel, c.NetnsDir, said.reach)
-	a.sched = scheduler.New(scheduler.Options{Sources: sources, Earlier: earlier, Policies: withDeletions(said.keys), Log: log.With("part", "scheduler")})
+	a.sched = scheduler.New(scheduler.Options{Sources: sourcesOf(c), Earlier: earlier, Policies: withDeletions(said.keys), Log: log.With("part", "scheduler")})
 	for k, reason := range said.paused {
 		if err := a.sched.Pause(k, reason, time.Time{}); err != nil {
 			return nil, err
@@ -543,13 +538,10 @@ func (a *agent) wireSources(store etcd.Config) error {
 	if err := a.wireResources(); err != nil {
 		return err
 	}
-	a.store, err = etcd.New(store, a.reach.decode, a.sched, func() etcd.StatusWatcher { return a.sched.Watch() })
-	if err != nil {
+	if a.store, err = etcd.New(store, a.reach.decode, a.sched, func() etcd.StatusWatcher { return a.sched.Watch() }); err != nil {
 		return err
 	}
-	if c.Intent != "" {
-		a.files = file.New(c.Intent, a.sched, file.Options{Log: a.log.With("part", "file")})
-	}
+	a.openSources()
 	return nil
 }
 

@@ -83,6 +83,12 @@ func checkFiles(c Config) error {
 	return nil
 }
 
+// Name is that of the source in transactions.
+func (p *Plugin) Name() string { return Source }
+
+// Place: the store has no places besides the keys themselves.
+func (p *Plugin) Place(string) string { return "" }
+
 // Run ties the agent to the store until ctx ends. A store that cannot be
 // reached is waited for, for ever, and the embedded one is started again. Run
 // fails when the state directory cannot be written, and with a

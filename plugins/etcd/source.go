@@ -16,6 +16,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/fleet/record"
+	"github.com/plumb-net/plumb/plugins/intent"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -24,7 +25,7 @@ const Source = "etcd"
 
 // Submitter takes transactions in order; the scheduler is one.
 type Submitter interface {
-	Submit(scheduler.Txn) *scheduler.Handle
+	intent.Submitter
 	// Derived are the keys of the values that a value splits off.
 	Derived(k scheduler.Key, value any) ([]scheduler.Key, error)
 }

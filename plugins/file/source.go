@@ -10,16 +10,12 @@ import (
 	"time"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/intent"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
 // Name is that of the source in transactions.
 const Name = "file"
-
-// Submitter takes transactions; the scheduler is one.
-type Submitter interface {
-	Submit(scheduler.Txn) *scheduler.Handle
-}
 
 // Options of a source. The zero value works.
 type Options struct {
@@ -48,7 +44,7 @@ func (o Options) withDefaults() Options {
 // Source keeps the wishes of source "file" equal to the files of a directory.
 type Source struct {
 	dir  string
-	to   Submitter
+	to   intent.Submitter
 	opts Options
 	// newWatcher is a door for tests.
 	newWatcher func() (watcher, error)
@@ -68,13 +64,16 @@ type Source struct {
 
 // New makes a source that reads dir and says what it finds to the submitter.
 // It works once Run is called.
-func New(dir string, to Submitter, o Options) *Source {
+func New(dir string, to intent.Submitter, o Options) *Source {
 	return &Source{
 		dir: dir, to: to, opts: o.withDefaults(), newWatcher: newInotify,
 		belief: belief{files: map[string]*file{}},
 		health: models.Health{Name: Name, State: "starting", Reason: "the files were not read yet", Since: time.Now()},
 	}
 }
+
+// Name is that of the source in transactions.
+func (s *Source) Name() string { return Name }
 
 // Run reads and watches until ctx ends. No trouble with files ends it.
 func (s *Source) Run(ctx context.Context) error {
