@@ -265,8 +265,8 @@ func (d *address) addMissingRoutes(ns kernel.NS, jobs []*job) {
 // removal.
 func (d *address) lostRoute(ns kernel.NS, r kernel.Route) (keys []scheduler.Key) {
 	at := kernel.LinkRef{NS: ns, Index: r.Index}
-	if len(d.have.In(at)) == 0 {
-		return nil
+	if len(d.have.In(at)) == 0 || r.OfAddress() && !d.hasAddress(at, r.Dst.Addr()) {
+		return nil // or it went with an address that we removed
 	}
 	// The link may be down by now, or the address removed.
 	there, _ := d.Kernel.Addresses(ns, r.Index)
@@ -280,6 +280,16 @@ func (d *address) lostRoute(ns kernel.NS, r kernel.Route) (keys []scheduler.Key)
 		}
 	}
 	return keys
+}
+
+// hasAddress reports whether a link is believed to have an address, in whatever network.
+func (d *address) hasAddress(at kernel.LinkRef, addr netip.Addr) bool {
+	for bits := range addr.BitLen() + 1 {
+		if _, there := d.have.Get(at, netip.PrefixFrom(addr, bits)); there {
+			return true
+		}
+	}
+	return false
 }
 
 // routedNetwork is the destination of the route that the kernel creates for an address.
