@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
@@ -23,6 +25,7 @@ func podsOf(store *cni.Store) scheduler.Descriptor[*models.NamespaceRef, struct{
 	var needed sync.Map // which keys are wanted
 	return scheduler.Descriptor[*models.NamespaceRef, struct{}]{
 		Name: models.KindNamespace, Prefix: models.KindNamespace + "/",
+		Equal:    func(_ scheduler.Key, a, b *models.NamespaceRef) bool { return proto.Equal(a, b) },
 		Interest: func(k scheduler.Key, wanted bool) { needed.Store(k, wanted) },
 		Retrieve: func(_ context.Context, s scheduler.Scope[*models.NamespaceRef, struct{}]) iter.Seq2[found, error] {
 			return func(yield func(found, error) bool) {
