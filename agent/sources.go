@@ -12,12 +12,12 @@ type sourceKind struct {
 	name string
 	// used reports whether a configuration has such a source.
 	used func(Config) bool
-	// open makes the source. Nil: a part of the agent that is more than a source submits its transactions.
+	// open creates the source. Nil if a component with other duties submits the transactions.
 	open func(*agent) intent.Source
 }
 
-// sourceKinds are all of them, the strongest first: of two sources that want one key the stronger decides.
-// Nothing that they wanted in an earlier run is deleted before each has told all that it wants.
+// sourceKinds lists all sources, the strongest first: the stronger of two sources decides the value of a key.
+// Unwanted objects are deleted only after each source has submitted a complete transaction.
 var sourceKinds = []sourceKind{
 	{etcd.Source, always, func(a *agent) intent.Source { return a.store }},
 	{cni.Source, always, nil},

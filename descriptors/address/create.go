@@ -287,7 +287,7 @@ func (d *address) clash(ctx context.Context, j *job) error {
 		if !ours {
 			want = d.addressOf(at.LinkRef, at.Prefix, withDefaultsOf(j.op.Value, a))
 		}
-		shape := alike(a, want) && !(ours && d.isDead(at.NS, a))
+		shape := alike(a, want) && !(ours && d.lacksLocalRoute(at.NS, a))
 		fits := !a.Duplicate && lifetimesOf(j.op.Value).fit(a) && a.Metric == want.Metric && a.NoPrefixRoute == want.NoPrefixRoute
 		switch {
 		case shape && fits && !ours:
@@ -326,7 +326,7 @@ func (d *address) clash(ctx context.Context, j *job) error {
 // errRemoved: others removed the address after the kernel had refused to add it.
 var errRemoved = errors.New("the address was removed meanwhile")
 
-// change updates an address of ours in place. If its settings fit, only a route can be missing.
+// change updates an owned address in place. If the settings match, it only adds missing routes.
 func (d *address) change(j job, is kernel.Address, fits bool) error {
 	at := j.op.Meta
 	if !fits {
@@ -351,9 +351,9 @@ func (d *address) change(j job, is kernel.Address, fits bool) error {
 	return err
 }
 
-// isDead reports whether the host does not receive packets to an IPv6 address, because the route of type
-// local was removed. The kernel adds that again only with the address.
-func (d *address) isDead(ns kernel.NS, a kernel.Address) bool {
+// lacksLocalRoute reports whether the local route of an IPv6 address was removed, so that the host does not
+// receive packets to it. The kernel adds that route again only with the address.
+func (d *address) lacksLocalRoute(ns kernel.NS, a kernel.Address) bool {
 	if a.Prefix.Addr().Is4() {
 		return false
 	}

@@ -43,8 +43,8 @@ func broadcastOf(p netip.Prefix, v *models.Address) (last netip.Addr) {
 	return netip.AddrFrom4(b)
 }
 
-// The values of prefix_route. The last two occur in actual values only: the kernel created the route to
-// the network, or the one by which the host receives packets to the address, and it was removed.
+// The values of prefix_route. The last two occur in actual values only: another process removed the route
+// to the network, or the local route, by which the host receives packets to the address.
 const (
 	kernelRoute  = "kernel"
 	noRoute      = "none"
@@ -54,7 +54,8 @@ const (
 
 // compareNetworks compares the network settings. The metric changes in place. The route of an IPv6
 // address is added and removed in place, the one of an IPv4 address can only be added again. The route
-// of type local of an IPv6 address is added only with the address: the kernel would not remove another.
+// of type local of an IPv6 address is added only with the address: the kernel does not remove a local route
+// that it did not create.
 func compareNetworks(d *kind.Differences, from, to *models.Address) {
 	d.Must(networkOf(from).peer != networkOf(to).peer, "peer", from.GetPeer(), to.GetPeer())
 	d.May(from.GetMetric() != to.GetMetric(), "metric", from.GetMetric(), to.GetMetric())
@@ -88,12 +89,12 @@ func (r *search) lacking(l link, a kernel.Address) (string, error) {
 	return lacking(l.host, routes, a), err
 }
 
-// localTime is for how long a search waits for routes of type local. The kernel creates that of an
+// localTime limits how long a search waits for local routes. The kernel creates the local route of an
 // IPv6 address shortly after the address, see addrconf_dad_work in net/ipv6/addrconf.c.
 const localTime = 100 * time.Millisecond
 
-// routesAgain reads the routes of a link until they contain the one of type local of an address, or the
-// search has waited long enough.
+// routesAgain reads the routes of a link until they contain the local route of an address, or until
+// waitUntil.
 func (r *search) routesAgain(ref kernel.LinkRef, a kernel.Address) ([]kernel.Route, error) {
 	if r.waitUntil.IsZero() {
 		r.waitUntil = time.Now().Add(localTime)
@@ -152,8 +153,8 @@ func routed(routes []kernel.Route, a kernel.Address) bool {
 	})
 }
 
-// lacksLocal reports whether the route by which the host receives packets to an address of a link that
-// is up is not among the routes of that link. The kernel creates it when it may use the address.
+// lacksLocal reports whether routes, those of a link that is up, do not contain the local route of an
+// address. A tentative address has none.
 func lacksLocal(routes []kernel.Route, a kernel.Address) bool {
 	return !a.Tentative && !slices.ContainsFunc(routes, func(r kernel.Route) bool {
 		return r.OfAddress() && r.Dst.Addr() == a.Prefix.Addr()
@@ -211,8 +212,8 @@ func (d *address) addRoutes(l kernel.Link, a kernel.Address, what string) error 
 	return nil
 }
 
-// primary returns the primary IPv4 address of the network of an address. It is the source of the routes
-// of type local of all of them; the kernel does not remove those with another source.
+// primary returns the primary IPv4 address of the network of an address. The local routes of all
+// addresses of the network have it as their source; the kernel does not remove one with another source.
 func (d *address) primary(ns kernel.NS, a kernel.Address) (netip.Addr, error) {
 	if !a.Secondary {
 		return a.Prefix.Addr(), nil

@@ -134,8 +134,7 @@ type Event struct {
 	// setting, or that it forwards now.
 	Port    int
 	Address *Address
-	// Route is a route. Of the entries of the kernel in table local only the deletion of those of
-	// addresses is told.
+	// Route is a route. Table local has events only for deleted routes of addresses.
 	Route   *Route
 	Rule    *Rule
 	Nexthop *Nexthop

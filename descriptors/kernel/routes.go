@@ -11,12 +11,11 @@ import (
 type Routes interface {
 	// Routes of all tables but the kernel's own entries in table local.
 	Routes(ns NS) ([]Route, error)
-	// AddressRoutes are those that the kernel made for the addresses of a link, or of all with
-	// index 0: the routes to their networks, and those of type local by which the host receives
-	// packets to them.
+	// AddressRoutes returns the routes that the kernel created for the addresses of a link, or of
+	// all links if index is 0: the routes to their networks and their local routes.
 	AddressRoutes(ns NS, index int) ([]Route, error)
-	// AddAddressRoute adds such a route as the kernel does: after those of other links to the same
-	// destination.
+	// AddAddressRoute adds such a route after the routes of other links to the same destination, as
+	// the kernel does.
 	AddAddressRoute(ns NS, r Route) error
 	// AddRoute never replaces or appends: an equal identity is ErrExist.
 	AddRoute(ns NS, r Route) error
@@ -31,8 +30,7 @@ type Routes interface {
 // linux/rtnetlink.h. The addresses of the ports of a VRF are in its table.
 const TableLocal = 255
 
-// OfAddress reports whether the kernel made the route for an address of the host, so that the host
-// receives packets to it.
+// OfAddress reports whether this is the local route that the kernel created for an address of the host.
 func (r Route) OfAddress() bool { return r.Type == "local" && r.Protocol == ProtocolKernel }
 
 // ProtocolKernel is the protocol of the routes that the kernel makes, RTPROT_KERNEL of

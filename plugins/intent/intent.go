@@ -3,8 +3,7 @@
 //
 //	origin ──read and follow──► values by key ──► Txn ──► scheduler
 //
-// A source submits what its origin wants. What it cannot read is unknown, and never means that nothing is
-// wanted: while the origin is away, all that it wanted stays.
+// An origin that cannot be read is unknown, not empty: its desired values stay until it can be read again.
 package intent
 
 import (
@@ -16,20 +15,20 @@ import (
 
 // Source is one source of intent. All methods but Run may be called from any goroutine, before Run too.
 type Source interface {
-	// Name is that of the source in its transactions. Two sources of an agent have different names.
+	// Name returns the name of the source in its transactions. It is unique in an agent.
 	Name() string
 	// Run reads the origin, follows it, and submits transactions until ctx ends; then it returns nil. An
 	// origin that cannot be reached or read is tried again, for as long as it takes. An error means
 	// that the agent cannot go on.
 	//
 	// The first transaction with all that the origin wants is Complete; before it nothing that the
-	// source wanted in an earlier run is deleted. A value that cannot be decoded makes its own key invalid
-	// and concerns no other. Changes are submitted in their order, and each at least once.
+	// source wanted in an earlier run is deleted. A value that cannot be decoded makes only its own key
+	// invalid. Changes are submitted in their order, and each at least once.
 	Run(ctx context.Context) error
-	// Health tells how the source is: starting before its first complete transaction, down while the
-	// origin cannot be read, and why.
+	// Health returns the state of the source and its reason: starting before its first complete transaction, down while the
+	// origin cannot be read.
 	Health() models.Health
-	// Place is where a key is written, as FILE:LINE, or "" if the source has no such places.
+	// Place returns where a key is written, as FILE:LINE, or "" if the source has no such places.
 	Place(key string) string
 }
 

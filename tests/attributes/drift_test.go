@@ -73,8 +73,8 @@ type thing struct {
 	recorded string            // the outcomes
 }
 
-// Outcomes of changes. What stays is not wanted by the value, or has no field. What is reported stays as
-// well, and a key of the object is not configured.
+// Outcomes of changes. An attribute that stays is not set in the value, or has no field. A reported one stays
+// too, and a key of the object is not configured.
 const repaired, stays, reported = "repaired", "stays", "reported"
 
 // alteration is a command that changes an attribute.

@@ -29,9 +29,8 @@ func (k *Kernel) AddressRoutes(ns kernel.NS, index int) (list []kernel.Route, er
 	return list, err
 }
 
-// locals are the routes in table local of the addresses of a link. They are not among the routes of
-// the namespace: only those that somebody removed are noted. In the table of a VRF there are the
-// routes themselves.
+// locals returns the routes in table local of the addresses of a link. The namespace does not store them:
+// a link records only the removed ones. The local routes of the ports of a VRF are stored.
 func (l *link) locals() (list []kernel.Route) {
 	for _, a := range l.addresses {
 		if r := l.localOf(a); l.Up && l.table() == tableMain && !a.Tentative && !l.lostLocals[a.Prefix.Addr()] {
@@ -41,7 +40,7 @@ func (l *link) locals() (list []kernel.Route) {
 	return list
 }
 
-// localOf is the route by which the host receives packets to an address.
+// localOf returns the local route of an address.
 func (l *link) localOf(a kernel.Address) kernel.Route {
 	r := kernel.Route{
 		Dst: hostPrefix(a.Prefix.Addr()), Table: l.table(), Protocol: protoKernel, Type: "local", Scope: "global", Index: l.Index,
