@@ -24,16 +24,18 @@ ZSH_DIR      = $(PREFIX)/share/zsh/site-functions
 # they work, so there are lists that run beside each other; within one it is one after the
 # other. Those of OUTSIDE drive the programs themselves, where the race detector has nothing
 # to see. Emulated machines fill the time in which others wait: that of one kernel beside the
-# first lists, that of the other beside the last. What fails of all these is tried once more, see
-# docs/decisions/0055-tried-twice.md.
+# first lists, that of the other beside the last. The API server of KUBERNETES is built from its modules
+# once, at the lowest priority while the first lists run. What fails of all these is tried once more,
+# see docs/decisions/0055-tried-twice.md.
 ENGINES := ./agent/... ./plugins/container/... ./plugins/containerd/... ./plugins/cri/... ./plugins/docker/... ./tests/observe/...
 STORES  := ./plugins/etcd/...
 KINDS   := ./descriptors/... ./examples/...
 AGENTS  := ./tests/e2e/...
 OUTSIDE := ./tests/arch/... ./tests/attributes/... ./tests/configurations/... ./tests/demo/... ./tests/hosts/... ./tests/install/... ./tests/page/...
+KUBERNETES := ./plugins/kubernetes/...
 KERNELS := ./tests/kernels/...
 apart    = $(filter-out $(shell $(GO) list $(2) 2>/dev/null),$(shell $(GO) list $(1)))
-PLUGINS  = $(call apart,./plugins/...,$(ENGINES) $(STORES))
+PLUGINS  = $(call apart,./plugins/...,$(ENGINES) $(STORES) $(KUBERNETES))
 UNIT     = $(call apart,./...,./plugins/... $(ENGINES) $(STORES) $(KINDS) $(AGENTS) $(OUTSIDE) $(KERNELS) ./tests/bench/...)
 
 PROFILE ?= docker
@@ -91,11 +93,12 @@ check: build lint ## quick: build, lint and vet, architecture and unit tests
 	$(COUNT) $(UNIT)
 
 test: prepare build lint $(NFPM) ## everything that CI checks; installs what is missing
+	$(GO) run ./plugins/kubernetes/kubetest/build >$(CACHE)/kube-apiserver.log 2>&1 & \
 	$(COUNT) \
 	  -count=1 -race -vet=off -timeout=30m $(UNIT) + \
 	  again -count=1 -race -vet=off -timeout=30m -p=1 $(ENGINES) beside $(STORES) $(KINDS) beside $(PLUGINS) \
 	    beside '-run=^TestStable$$' $(KERNELS) + \
-	  again -count=1 -vet=off -timeout=30m -p=1 $(OUTSIDE) beside -parallel=4 $(AGENTS) beside '-skip=^TestStable$$' $(KERNELS) + \
+	  again -count=1 -vet=off -timeout=30m -p=1 $(OUTSIDE) beside -parallel=4 $(AGENTS) beside -race $(KUBERNETES) beside '-skip=^TestStable$$' $(KERNELS) + \
 	  fuzz -vet=off -fuzztime=1s -fuzzminimizetime=3s ./...
 
 hosts: ## make test while this machine is as Docker leaves it; PROFILE=kubernetes, desktop, router or ipv6-off

@@ -44,7 +44,7 @@ func Start(t testing.TB, args ...string) *Server {
 		}
 		t.Skip("etcd is missing: apt-get install etcd-server")
 	}
-	s := &Server{t: t, dir: t.TempDir(), scheme: "http", client: port(t), peer: port(t), metrics: port(t), args: args}
+	s := &Server{t: t, dir: t.TempDir(), scheme: "http", client: Port(t), peer: Port(t), metrics: Port(t), args: args}
 	if slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--cert-file") }) {
 		s.scheme = "https"
 	}
@@ -58,9 +58,9 @@ var (
 	ports   = map[int]bool{}
 )
 
-// port returns a free port that nobody takes while the server is down: it is below
+// Port returns a free port that nobody takes while the server is down: it is below
 // those that the kernel hands out by itself (ip_local_port_range, from 32768).
-func port(t testing.TB) int {
+func Port(t testing.TB) int {
 	t.Helper()
 	portsMu.Lock()
 	defer portsMu.Unlock()

@@ -1,0 +1,105 @@
+package kubetest
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Client is a client of the server, typed and untyped.
+type Client struct {
+	*kubernetes.Clientset
+	Dynamic dynamic.Interface
+
+	t testing.TB
+}
+
+// RESTClient returns the client of the group core.
+func (c *Client) RESTClient() rest.Interface { return c.CoreV1().RESTClient() }
+
+// Pod is a pod that a test creates, on a node: nobody schedules.
+type Pod struct {
+	Namespace, Name, Node string
+	Annotations           map[string]string
+	HostNetwork           bool
+	// Grace is for how long the pod stays when it is deleted, until [Client.Remove].
+	Grace int64
+}
+
+// Create creates a pod and returns its UID. The namespace is created if it is missing.
+func (c *Client) Create(p Pod) (uid string) {
+	c.t.Helper()
+	if p.Namespace != "default" {
+		// An error shows when the pod is created.
+		_, _ = c.CoreV1().Namespaces().Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.Namespace}}, metav1.CreateOptions{})
+	}
+	created, err := c.CoreV1().Pods(p.Namespace).Create(c.t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Annotations: p.Annotations},
+		Spec: corev1.PodSpec{
+			NodeName: p.Node, HostNetwork: p.HostNetwork, TerminationGracePeriodSeconds: &p.Grace,
+			Containers: []corev1.Container{{Name: "c", Image: "i"}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(created.UID)
+}
+
+// Get returns a pod.
+func (c *Client) Get(namespace, name string) *corev1.Pod {
+	c.t.Helper()
+	p, err := c.CoreV1().Pods(namespace).Get(c.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return p
+}
+
+// Annotate sets an annotation of a pod.
+func (c *Client) Annotate(namespace, name, annotation, value string) {
+	c.t.Helper()
+	c.annotate(namespace, name, map[string]*string{annotation: &value})
+}
+
+// Unannotate removes an annotation of a pod.
+func (c *Client) Unannotate(namespace, name, annotation string) {
+	c.t.Helper()
+	c.annotate(namespace, name, map[string]*string{annotation: nil})
+}
+
+func (c *Client) annotate(namespace, name string, annotations map[string]*string) {
+	c.t.Helper()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	if err == nil {
+		_, err = c.CoreV1().Pods(namespace).Patch(c.t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Delete deletes a pod. One with a grace period stays, and has a time of deletion.
+func (c *Client) Delete(namespace, name string) {
+	c.t.Helper()
+	if err := c.CoreV1().Pods(namespace).Delete(c.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Remove deletes a pod at once, as kubelet does when its containers have ended. It works in cleanups, too.
+func (c *Client) Remove(namespace, name string) {
+	c.t.Helper()
+	now := int64(0)
+	err := c.CoreV1().Pods(namespace).Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
