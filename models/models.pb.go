@@ -211,7 +211,8 @@ type Namespace_Path struct {
 
 type Namespace_Pod struct {
 	// Pod that a container runtime attaches by CNI to a network of mode intent:
-	// <namespace>/<name>, or the container's id where there are no pods.
+	// <namespace>/<name>, with /<uid> behind it the pod with that UID only, or the container's
+	// id where there are no pods.
 	Pod string `protobuf:"bytes,7,opt,name=pod,proto3,oneof"`
 }
 

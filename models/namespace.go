@@ -21,7 +21,7 @@ func (x *Namespace) check(at string, f *findings) {
 	case *Namespace_Container:
 		checkText(in.Container, join(at, "container"), "the full id or exact name", f)
 	case *Namespace_Pod:
-		checkText(in.Pod, join(at, "pod"), "<namespace>/<name>", f)
+		checkText(in.Pod, join(at, "pod"), "<namespace>/<name> or <namespace>/<name>/<uid>", f)
 	case *Namespace_Netns:
 		if in.Netns == "" {
 			f.add(join(at, "netns"), "must not be empty: the name in /run/netns")
