@@ -104,6 +104,8 @@ func (s *Service) carryOut(ctx context.Context, c Call, a addition) (result spec
 	}
 	if err != nil {
 		s.undo(ctx, c.Key())
+	} else if pods := a.record.pods(); a.record.Pod == "" && len(pods) > 0 {
+		s.engine.Submit(lookAt(pods)) // values in the pod for which the runtime does not wait
 	}
 	return result, err
 }

@@ -33,7 +33,7 @@ func (s *Service) check(ctx context.Context, c Call) wire.Answer {
 	}
 	look := scheduler.Txn{Look: keysIn(a.Wants)}
 	if a.Pod != "" {
-		wants, _ := s.wished(ctx, a.Pod)
+		wants, _ := s.wished(ctx, a.pods())
 		look.Look = scheduled(wants)
 	}
 	_, err := s.engine.Apply(ctx, look)

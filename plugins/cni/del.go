@@ -71,6 +71,9 @@ func (s *Service) detach(ctx context.Context, k Key) (left string) {
 		s.engine.Submit(scheduler.Txn{Source: Source, Note: "settings that " + k.String() + " held", Want: changes(inherited)})
 	}
 	s.mu.Unlock()
+	if pods := a.pods(); len(pods) > 0 {
+		s.engine.Submit(lookAt(pods))
+	}
 	if left = gone(ctx, h); left == "" {
 		s.store.Forget(k)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,11 +25,12 @@ const poolDelay = 10 * time.Second
 // are none within the limit, a chained call succeeds without them. Any other call is attached from
 // the pool of the network, or fails if there is none.
 func (s *Service) byIntent(c Call) addition {
-	pod := podOf(c)
+	pods := c.pods()
 	a := addition{
-		record: Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config, Pod: pod, Since: time.Now().Unix()},
-		begin:  lookAt(pod),
-		keys:   []scheduler.Key{podKey(pod)},
+		record: Attachment{Key: c.Key(), Netns: c.Netns, Inode: c.Inode, Boot: s.host.Boot(), Config: c.Config, Args: c.Args.Args,
+			Pod: pods[0], Since: time.Now().Unix()},
+		begin: lookAt(pods),
+		keys:  podKeys(pods),
 	}
 	switch {
 	case c.Network.Wait != nil:
@@ -73,8 +75,16 @@ func refusedIntent(call Call) *spec.Error {
 }
 
 // lookAt returns a transaction that reads the namespace of a pod.
-func lookAt(pod string) scheduler.Txn {
-	return scheduler.Txn{Source: Source, Note: "pod " + pod, Look: []scheduler.Key{podKey(pod)}}
+func lookAt(pods []string) scheduler.Txn {
+	return scheduler.Txn{Source: Source, Note: "pod " + pods[0], Look: podKeys(pods)}
+}
+
+// podKeys returns the keys of the namespace of a pod, one for each of its names.
+func podKeys(pods []string) (keys []scheduler.Key) {
+	for _, pod := range pods {
+		keys = append(keys, podKey(pod))
+	}
+	return keys
 }
 
 // podKey returns the key of the namespace of a pod. It also stands for the values in it.
@@ -83,22 +93,26 @@ func podKey(pod string) scheduler.Key { return scheduler.Key(models.NamespacePod
 // intent returns the values of the intent for the pod of a call, and what of them is not configured
 // yet, or "".
 func (s *Service) intent(ctx context.Context, c Call) (wants []network.Want, waits string, err error) {
-	pod := podOf(c)
-	wants, err = s.wished(ctx, pod)
+	pods := c.pods()
+	wants, err = s.wished(ctx, pods)
 	if err != nil {
 		return nil, "", err
 	}
-	named := slices.ContainsFunc(wants, func(w network.Want) bool {
-		v, ok := w.Value.(*models.Interface)
-		return ok && v.GetNamespace().GetPod() == pod && v.EffectiveHostName(w.Key) == c.IfName
-	})
-	if !named && !c.chained() || len(wants) == 0 {
-		return nil, fmt.Sprintf("an interface called %s in the pod %s, which is not in the intent", c.IfName, pod), nil
+	named, at := false, map[scheduler.Key]bool{}
+	for _, w := range wants {
+		if v, ok := w.Value.(*models.Interface); ok && slices.Contains(pods, v.GetNamespace().GetPod()) {
+			named = named || v.EffectiveHostName(w.Key) == c.IfName
+			at[podKey(v.GetNamespace().GetPod())] = true
+		}
 	}
-	at := podKey(pod)
-	st, err := s.engine.Get(ctx, at)
-	if ref, ok := st.Actual.(*models.NamespaceRef); err != nil || !ok || c.Inode != 0 && ref.GetInode() != c.Inode {
-		return wants, fmt.Sprintf("%s, which is not where it is attached", at), nil
+	if !named && !c.chained() || len(wants) == 0 {
+		return nil, fmt.Sprintf("an interface called %s in the pod %s, which is not in the intent", c.IfName, pods[0]), nil
+	}
+	for _, k := range slices.Sorted(maps.Keys(at)) {
+		st, err := s.engine.Get(ctx, k)
+		if ref, ok := st.Actual.(*models.NamespaceRef); err != nil || !ok || c.Inode != 0 && ref.GetInode() != c.Inode {
+			return wants, fmt.Sprintf("%s, which is not where it is attached", k), nil
+		}
 	}
 	waits, err = s.waits(ctx, scheduled(wants))
 	return wants, waits, err
@@ -106,14 +120,14 @@ func (s *Service) intent(ctx context.Context, c Call) (wants []network.Want, wai
 
 // wished returns the values of the intent for a pod: its interfaces, their veth peers, and the
 // routes through its interfaces.
-func (s *Service) wished(ctx context.Context, pod string) (wants []network.Want, err error) {
+func (s *Service) wished(ctx context.Context, pods []string) (wants []network.Want, err error) {
 	all, err := s.engine.List(ctx, models.KindInterface+"/", models.KindRoute+"/")
 	if err != nil {
 		return nil, err
 	}
 	inside, peers := map[string]bool{}, map[string]bool{}
 	for _, st := range all {
-		if v, ok := st.Desired.(*models.Interface); ok && v.GetNamespace().GetPod() == pod {
+		if v, ok := st.Desired.(*models.Interface); ok && slices.Contains(pods, v.GetNamespace().GetPod()) {
 			inside[nameOf(st.Key)], peers[v.GetVeth().GetPeer()] = true, true
 		}
 	}
@@ -135,18 +149,18 @@ func (s *Service) wished(ctx context.Context, pod string) (wants []network.Want,
 // awaitGone waits until none of the desired interfaces in a pod exists, and returns the state of
 // one that still does, or "". If the pod is attached again, its interfaces stay. A paused interface
 // is removed with its namespace, and awaitGone does not wait for it.
-func (s *Service) awaitGone(ctx context.Context, pod string) (left string) {
-	s.engine.Submit(lookAt(pod))
+func (s *Service) awaitGone(ctx context.Context, pods []string) (left string) {
+	s.engine.Submit(lookAt(pods))
 	// An error needs no report: left describes the interface.
-	_ = s.wait(ctx, []scheduler.Key{podKey(pod)}, func() (waits string, _ error) {
+	_ = s.wait(ctx, podKeys(pods), func() (waits string, _ error) {
 		left = ""
-		wants, err := s.wished(ctx, pod)
-		if path, _ := s.store.Pod(pod); err != nil || path != "" {
-			return "", nil
-		}
+		wants, _ := s.wished(ctx, pods) // none if the engine stops
 		for _, w := range wants {
 			v, ok := w.Value.(*models.Interface)
-			if st, err := s.engine.Get(ctx, scheduler.Key(w.Key)); ok && v.GetNamespace().GetPod() == pod && err == nil && st.Actual != nil {
+			if pod := v.GetNamespace().GetPod(); !ok || !slices.Contains(pods, pod) || s.store.attached(pod) {
+				continue
+			}
+			if st, err := s.engine.Get(ctx, scheduler.Key(w.Key)); err == nil && st.Actual != nil {
 				left = fmt.Sprintf("%s %s: %s", w.Key, st.State, st.Reason)
 				if st.State != scheduler.Paused {
 					waits = left
@@ -179,7 +193,7 @@ func (s *Service) leavePod(ctx context.Context, a Attachment) (left string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, delTimeout)
 	defer cancel()
-	left = s.awaitGone(ctx, a.Pod)
+	left = s.awaitGone(ctx, a.pods())
 	s.store.Forget(a.Key)
 	return left
 }

@@ -1,6 +1,7 @@
 package cni_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -44,14 +45,16 @@ func podsOf(store *cni.Store) scheduler.Descriptor[*models.NamespaceRef, struct{
 
 const green = `{"cniVersion":"1.1.0","name":"green","mode":"intent"}`
 
-// pod calls with the arguments of a pod.
+// pod calls with the arguments of a pod, <namespace>/<name> with the UID 1 or <namespace>/<name>/<uid>.
 func (n *node) pod(ctx context.Context, command, container, netns, pod, config string) wire.Answer {
 	n.t.Helper()
 	space, name, _ := strings.Cut(pod, "/")
+	name, uid, _ := strings.Cut(name, "/")
+	uid = cmp.Or(uid, "1")
 	inode, _ := n.host.Namespace(netns)
 	c, wrong := cni.Parse(wire.Request{Protocol: 1, Config: json.RawMessage(config), Inode: inode, Args: spec.Args{
 		Command: command, ContainerID: container, IfName: "eth0", Netns: netns,
-		Args: "IgnoreUnknown=1;K8S_POD_NAME=" + name + ";K8S_POD_NAMESPACE=" + space + ";K8S_POD_UID=1"}})
+		Args: "IgnoreUnknown=1;K8S_POD_NAME=" + name + ";K8S_POD_NAMESPACE=" + space + ";K8S_POD_UID=" + uid}})
 	if wrong != nil {
 		return wire.Answer{Error: wrong}
 	}
@@ -137,6 +140,41 @@ func TestOtherEnd(t *testing.T) {
 		n.sched.Submit(scheduler.Txn{Source: "operator", Want: []scheduler.Change{n.places.Set("place/_run_netns_router", "x")}})
 		if a := <-answer; a.Error != nil || time.Since(began) > 0 || len(a.Result.Interfaces) != 2 {
 			t.Errorf("%+v after %s", a, time.Since(began))
+		}
+	})
+}
+
+// TestPodsOfOneName: values of a pod with a UID are in no other pod of that name, whichever of the two is
+// attached or detached first.
+func TestPodsOfOneName(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		short := strings.Replace(green, "}", `,"wait":3}`, 1)
+		n.operator(wired("default/web/old")...)
+		if a := n.pod(t.Context(), "ADD", "c1", "/run/netns/7", "default/web/old", short); a.Error != nil {
+			t.Fatal(a.Error)
+		}
+		before := n.show()
+		a := n.pod(t.Context(), "ADD", "c2", "/run/netns/8", "default/web/new", short)
+		if a.Error == nil || !strings.Contains(a.Error.Details, "not in the intent") {
+			t.Errorf("the pod without values: %+v", a)
+		}
+		if n.show() != before {
+			t.Errorf("the ADD of another pod changed\n%s\nto\n%s", before, n.show())
+		}
+		n.operator(wired("default/web/new")...) // the same keys, as when a pod is created again
+		if a := n.pod(t.Context(), "ADD", "c2", "/run/netns/8", "default/web/new", short); a.Error != nil {
+			t.Fatal(a.Error)
+		}
+		after := n.show()
+		if a := n.pod(t.Context(), "DEL", "c1", "", "default/web/old", short); a.Error != nil || len(a.Warnings) > 0 {
+			t.Errorf("the late DEL: %+v", a)
+		}
+		if want := strings.Replace(after, "attachment/green/c1/eth0\n", "", 1); n.show() != want {
+			t.Errorf("after the late DEL\n%s\nwant\n%s", n.show(), want)
+		}
+		n.pod(t.Context(), "DEL", "c2", "", "default/web/new", short)
+		if got := n.show(); strings.Contains(got, "interface/web-data") {
+			t.Errorf("left\n%s", got)
 		}
 	})
 }

@@ -24,7 +24,7 @@ var ErrLeaving = errors.New("the container is being removed")
 func (q Queue) Leaving(store *Store, key string, v *models.Interface) error {
 	pod := v.GetNamespace().GetPod()
 	wanting := store.matching(func(a Attachment) bool {
-		return slices.Contains(a.Wants, key) || pod != "" && a.Pod == pod && a.Key.IfName == v.EffectiveHostName(key)
+		return slices.Contains(a.Wants, key) || pod != "" && slices.Contains(a.pods(), pod) && a.Key.IfName == v.EffectiveHostName(key)
 	})
 	var leaving string
 	for _, a := range wanting {

@@ -6,18 +6,47 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
 
-// podOf is the name by which values call the pod of a call: <namespace>/<name> as
-// Kubernetes and those who do like it say in CNI_ARGS, otherwise the container's id.
-func podOf(c Call) string {
-	args := spec.ArgPairs(c.Args.Args)
-	space, name := args["K8S_POD_NAMESPACE"], args["K8S_POD_NAME"]
-	if name == "" {
-		return c.ContainerID
+// Pod is a pod as a runtime names it in CNI_ARGS. UID is "" with runtimes that do not pass it.
+type Pod struct{ Namespace, Name, UID string }
+
+// podIn returns the pod that CNI_ARGS name.
+func podIn(args string) Pod {
+	pairs := spec.ArgPairs(args)
+	return Pod{Namespace: pairs["K8S_POD_NAMESPACE"], Name: pairs["K8S_POD_NAME"], UID: pairs["K8S_POD_UID"]}
+}
+
+// podNames returns the names by which values call the pod of a container: <namespace>/<name>, and
+// <namespace>/<name>/<uid> if the runtime passes all three; without a pod, the id of the container.
+func podNames(args, container string) []string {
+	p := podIn(args)
+	switch {
+	case p.Name == "":
+		return []string{container}
+	case p.Namespace == "":
+		return []string{p.Name}
+	case p.UID == "":
+		return []string{p.Namespace + "/" + p.Name}
 	}
-	if space == "" {
-		return name
+	return []string{p.Namespace + "/" + p.Name, p.Namespace + "/" + p.Name + "/" + p.UID}
+}
+
+// pods returns the names of the pod of a call.
+func (c Call) pods() []string { return podNames(c.Args.Args, c.ContainerID) }
+
+// pods returns the names by which values call the pod of an attachment. Where a pool gives the pod its
+// interface, only the name with the UID counts: values for whichever pod has the name are for a network
+// of mode intent, and wait for the next pod.
+func (a Attachment) pods() (names []string) {
+	p := podIn(a.Args)
+	switch {
+	case a.Pod != "" && a.Args == "": // a record of an earlier release
+		return []string{a.Pod}
+	case a.Pod != "":
+		return podNames(a.Args, a.Key.ContainerID)
+	case p.Namespace != "" && p.Name != "" && p.UID != "":
+		return podNames(a.Args, "")[1:]
 	}
-	return space + "/" + name
+	return nil
 }
 
 // Pod is where the pod is that was last attached under that name, and which
@@ -33,17 +62,22 @@ func (s *Store) Pod(name string) (path string, inode uint64) {
 	return "", 0
 }
 
+// attached reports whether a pod is attached under that name.
+func (s *Store) attached(pod string) bool {
+	path, _ := s.Pod(pod)
+	return path != ""
+}
+
 // index keeps the attachments of a pod in the order in which they came. The lock is
 // held.
 func (s *Store) index(a Attachment, there bool) {
-	if a.Pod == "" {
-		return
-	}
-	keys := slices.DeleteFunc(s.pods[a.Pod], func(k Key) bool { return k == a.Key && !there })
-	if there && !slices.Contains(keys, a.Key) {
-		keys = append(keys, a.Key)
-	}
-	if s.pods[a.Pod] = keys; len(keys) == 0 {
-		delete(s.pods, a.Pod)
+	for _, pod := range a.pods() {
+		keys := slices.DeleteFunc(s.pods[pod], func(k Key) bool { return k == a.Key && !there })
+		if there && !slices.Contains(keys, a.Key) {
+			keys = append(keys, a.Key)
+		}
+		if s.pods[pod] = keys; len(keys) == 0 {
+			delete(s.pods, pod)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/plumb-net/plumb/models"
@@ -81,7 +82,7 @@ type resultBuilder struct {
 
 // sandbox is the namespace of the container, if that is where an interface lives.
 func (b *resultBuilder) sandbox(v *models.Interface) string {
-	if in := v.GetNamespace(); in.GetPath() == b.c.Netns || in.GetPod() != "" && in.GetPod() == podOf(b.c) {
+	if in := v.GetNamespace(); in.GetPath() == b.c.Netns || in.GetPod() != "" && slices.Contains(b.c.pods(), in.GetPod()) {
 		return b.c.Netns
 	}
 	return ""
