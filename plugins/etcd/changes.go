@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/intent"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -33,22 +33,9 @@ func (d Decoder) change(name string, data []byte) scheduler.Change {
 	}
 	v, err := d(name, data)
 	if err != nil {
-		return scheduler.SetInvalid(key, invalid(err))
+		return scheduler.SetInvalid(key, intent.Invalid(err))
 	}
 	return scheduler.Set(key, v)
-}
-
-// invalid gives an error of the models the type that the scheduler knows.
-func invalid(err error) error {
-	var bad *models.InvalidError
-	if !errors.As(err, &bad) {
-		return scheduler.Invalid("", "%v", err)
-	}
-	out := &scheduler.InvalidError{Fields: make([]scheduler.FieldError, len(bad.Fields))}
-	for i, f := range bad.Fields {
-		out.Fields[i] = scheduler.FieldError{Field: f.Field, Error: f.Error}
-	}
-	return out
 }
 
 // safeKey is the key under which a stored name is spoken of. It is the name

@@ -51,7 +51,7 @@ type Source struct {
 
 	// What follows belongs to Run.
 	belief belief
-	said   map[scheduler.Key]wanted
+	said   intent.Values
 	synced bool // a complete snapshot was sent
 	watch  watcher
 	// watchErr says why there are no hints.
@@ -133,10 +133,10 @@ func (s *Source) look() (again <-chan time.Time) {
 // files move the word is not called complete.
 func (s *Source) say(changed []string, moving bool) {
 	now := values(s.belief.files)
-	txn := scheduler.Txn{Source: Name, Note: note(changed), Want: difference(s.said, now), AsPreviewed: true}
+	txn := scheduler.Txn{Source: Name, Note: note(changed), Want: intent.Changes(s.said, now), AsPreviewed: true}
 	if !s.synced && !moving && s.belief.complete() {
 		// From here on what is not named is not wanted.
-		txn.Want, txn.Complete = difference(nil, now), true
+		txn.Want, txn.Complete = intent.Changes(nil, now), true
 		s.synced = true
 	}
 	s.said = now
@@ -189,7 +189,7 @@ func (s *Source) report(err error) {
 	}
 	invalid := 0
 	for _, w := range s.said {
-		if w.err != nil {
+		if w.Err() != nil {
 			invalid++
 		}
 	}
