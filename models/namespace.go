@@ -5,6 +5,10 @@ import (
 	"strings"
 )
 
+// maxPod is the longest name of a pod, in bytes: a namespace of 63, a name of 253 and a UID. Kubernetes bounds
+// the first two (RFC 1123); its UIDs have 36.
+const maxPod = 63 + 1 + 253 + 1 + 64
+
 // maxPath is the kernel's bound for a path, in bytes.
 const maxPath = 4095
 
@@ -17,11 +21,11 @@ func (x *Namespace) check(at string, f *findings) {
 	case nil:
 		f.add(at, "names none of microservice, container, netns, pid, path, pod; leave it out for the agent's own namespace")
 	case *Namespace_Microservice:
-		checkText(in.Microservice, join(at, "microservice"), "the service label", f)
+		checkText(in.Microservice, join(at, "microservice"), "the service label", MaxName, f)
 	case *Namespace_Container:
-		checkText(in.Container, join(at, "container"), "the full id or exact name", f)
+		checkText(in.Container, join(at, "container"), "the full id or exact name", MaxName, f)
 	case *Namespace_Pod:
-		checkText(in.Pod, join(at, "pod"), "<namespace>/<name> or <namespace>/<name>/<uid>", f)
+		checkText(in.Pod, join(at, "pod"), "<namespace>/<name> or <namespace>/<name>/<uid>", maxPod, f)
 	case *Namespace_Netns:
 		if in.Netns == "" {
 			f.add(join(at, "netns"), "must not be empty: the name in /run/netns")
@@ -48,12 +52,12 @@ func pathHint(name string) string {
 }
 
 // checkText checks a name that others give: any text, but not too long.
-func checkText(s, at, what string, f *findings) {
+func checkText(s, at, what string, most int, f *findings) {
 	switch {
 	case s == "":
 		f.add(at, "must not be empty: %s", what)
-	case len(s) > MaxName:
-		f.add(at, "has %d bytes; at most %d are allowed", len(s), MaxName)
+	case len(s) > most:
+		f.add(at, "has %d bytes; at most %d are allowed", len(s), most)
 	}
 }
 

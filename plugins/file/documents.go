@@ -71,6 +71,31 @@ func DecodeSmall(data []byte, name string) ([]Document, error) {
 	return docs, nil
 }
 
+// DecodeMap reads a map of keys to values, as it stands under intent in a file. It is for texts of callers who
+// may not use much memory of the process, as [DecodeSmall] is.
+func DecodeMap(data []byte, name string) ([]Document, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	roots, err := parse(data, name, maxTree/8)
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{name: name, all: newExpansion(data)}
+	for i, root := range roots {
+		if i > 0 {
+			r.fail(root, "a second document; write one map of keys to values")
+			break
+		}
+		if root.Kind == yaml.DocumentNode && len(root.Content) > 0 {
+			root = root.Content[0]
+		}
+		r.values(root)
+	}
+	if len(r.wrong) > 0 {
+		return nil, r.wrong[0]
+	}
+	return r.docs, nil
+}
+
 func decode(data []byte, name string, tree int) (docs []Document, wrong []error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if docs, ok := readParts(data, name, partSize); ok {
@@ -168,7 +193,12 @@ func (r *reader) intent(n *yaml.Node) {
 			return
 		}
 	}
-	values := follow(n.Content[1])
+	r.values(n.Content[1])
+}
+
+// values reads `{key: value}`.
+func (r *reader) values(n *yaml.Node) {
+	values := follow(n)
 	if isNull(values) {
 		return
 	}

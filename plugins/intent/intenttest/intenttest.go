@@ -65,8 +65,8 @@ type law struct {
 
 // Two values of a kind that every decoder knows.
 const (
-	one = `{"tap":{},"mtu":1401}`
-	two = `{"tap":{},"mtu":1402}`
+	one = `{"dummy":{},"mtu":1401}`
+	two = `{"dummy":{},"mtu":1402}`
 )
 
 var laws = []law{
@@ -162,11 +162,11 @@ var laws = []law{
 	}},
 	{name: "malformed value", play: func(p *play) {
 		p.put("interface/a", one)
-		p.put("interface/bad", `{"tap":{},"no_such_field":1}`)
+		p.put("interface/bad", `{"dummy":{},"no_such_field":1}`)
 		p.start()
 		p.wants("interface/a", one, "interface/bad", "invalid: no_such_field")
 		p.isComplete()
-		p.put("interface/a", `{"tap":{},"mtu":-1}`)
+		p.put("interface/a", `{"dummy":{},"mtu":-1}`)
 		p.wants("interface/a", "invalid: mtu", "interface/bad", "invalid: no_such_field")
 		p.put("interface/bad", two)
 		p.put("interface/a", two)
@@ -178,14 +178,14 @@ var laws = []law{
 		p.wants("interface/a", one)
 		release := p.rec.hold()
 		for i := range 50 {
-			p.put("interface/a", fmt.Sprintf(`{"tap":{},"mtu":%d}`, 1500+i))
+			p.put("interface/a", fmt.Sprintf(`{"dummy":{},"mtu":%d}`, 1500+i))
 			p.put(fmt.Sprintf("interface/x%02d", i), one)
 			if i > 0 {
 				p.Delete(fmt.Sprintf("interface/x%02d", i-1))
 			}
 		}
 		release()
-		p.wants("interface/a", `{"tap":{},"mtu":1549}`, "interface/x49", one)
+		p.wants("interface/a", `{"dummy":{},"mtu":1549}`, "interface/x49", one)
 	}},
 }
 

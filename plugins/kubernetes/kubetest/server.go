@@ -42,7 +42,7 @@ const (
 func Node(name string) string { return "system:node:" + name }
 
 // nodes is how many nodes have a token: n0, n1 and so on.
-const nodes = 8
+const nodes = 16
 
 // Server is a kube-apiserver and its etcd, which last no longer than their test. Its methods are for the
 // goroutine of the test.

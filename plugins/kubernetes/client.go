@@ -1,0 +1,48 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// InCluster, in place of a kubeconfig, stands for the service account of the agent's own pod.
+const InCluster = "in-cluster"
+
+// requestTime bounds a request that is no watch.
+const requestTime = 30 * time.Second
+
+// Config reads how the API server is reached: from a kubeconfig, or from the service account of the pod that
+// the agent runs in. Tokens and certificates in files are read again when they change.
+func Config(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == InCluster {
+		c, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errors.New("kubeconfig in-cluster: the agent does not run in a pod; name a kubeconfig file")
+		}
+		return c, err
+	}
+	if _, err := os.Stat(kubeconfig); err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	c, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+	}
+	return c, nil
+}
+
+// client returns a client of the group core that decodes pods as objects.
+func client(c *rest.Config) (*rest.RESTClient, error) {
+	c = rest.CopyConfig(c)
+	serializer, version := codecs()
+	c.NegotiatedSerializer, c.GroupVersion, c.APIPath = serializer, &version, "/api"
+	c.ContentType, c.AcceptContentTypes = "application/json", "application/json"
+	c.UserAgent = "plumb-agent"
+	c.QPS = -1 // the source asks seldom, and an ADD may wait for it
+	return rest.RESTClientFor(c)
+}

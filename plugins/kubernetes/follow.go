@@ -1,0 +1,190 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// silence is for how long a watch may bring nothing. The API server sends a bookmark each minute. A watch
+	// from a version ahead of the server, which was restored from a backup, brings nothing for ever.
+	silence = 90 * time.Second
+	// firstRetry and lastRetry bound the time until the API server is tried again.
+	firstRetry = 200 * time.Millisecond
+	lastRetry  = 10 * time.Second
+)
+
+// follower keeps a store equal to the pods of a node.
+type follower struct {
+	client  *rest.RESTClient
+	node    string
+	store   *store
+	silence time.Duration
+	log     *slog.Logger
+	// changed is called when reached has changed.
+	changed func()
+
+	mu  sync.Mutex // guards what follows
+	err error      // of the last request; nil: the server answers
+	// since is when the server was last known to answer.
+	since time.Time
+}
+
+var (
+	errNever  = errors.New("it was not asked yet")
+	errSilent = errors.New("the API server was silent")
+	errClosed = errors.New("the connection was closed without an answer")
+)
+
+// run follows until ctx ends. Each turn lists all pods and then watches them, for as long as that goes on.
+func (f *follower) run(ctx context.Context) {
+	ctx = klog.NewContext(ctx, logr.FromSlogHandler(quiet{f.log.Handler()}))
+	wait := firstRetry
+	for ctx.Err() == nil {
+		began := time.Now()
+		f.turn(ctx)
+		if time.Since(began) > lastRetry {
+			wait = firstRetry
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait/2 + rand.N(wait)):
+		}
+		wait = min(2*wait, lastRetry)
+	}
+}
+
+// turn lists and watches once. A reflector of its own makes it begin with what the API server has now, and not
+// with a version that the server may no longer have, or not yet.
+func (f *follower) turn(ctx context.Context) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	f.store.hear()
+	var guard sync.WaitGroup
+	defer guard.Wait()
+	defer stop(nil)
+	guard.Go(func() {
+		for {
+			rest := f.silence - f.store.silence()
+			if rest <= 0 {
+				f.log.Warn("the API server was silent; its pods are listed again", "for", f.silence)
+				stop(errSilent)
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(rest):
+			}
+		}
+	})
+	r := cache.NewReflectorWithOptions(listWatch{f}, &object{}, f.store, cache.ReflectorOptions{Name: "pods of " + f.node, TypeDescription: "Pod"})
+	if err := r.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
+		f.note(err)
+	}
+}
+
+// note remembers whether the server answers.
+func (f *follower) note(err error) {
+	f.mu.Lock()
+	was := f.err
+	f.err = err
+	if err == nil {
+		f.since = time.Now()
+	}
+	f.mu.Unlock()
+	if (was == nil) != (err == nil) || err != nil && was != nil && was.Error() != err.Error() {
+		f.changed()
+	}
+}
+
+// reached returns when the server last answered, and nil if it does now, else why not.
+func (f *follower) reached() (last time.Time, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.since, f.err
+}
+
+// listWatch are the requests of the reflector. It returns at once if a request fails, and does not try again
+// by itself: it would not end with its context.
+type listWatch struct{ *follower }
+
+func (l listWatch) options(o metav1.ListOptions) metav1.ListOptions {
+	o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", l.node).String()
+	if o.ResourceVersion == "0" { // anything that some API server still has in memory, however old
+		o.ResourceVersion = ""
+	}
+	return o
+}
+
+// ListWithContext implements [cache.ListerWithContext].
+func (l listWatch) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	o = l.options(o)
+	list := &objectList{}
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	err := l.client.Get().Resource("pods").VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
+	l.note(err)
+	return list, final(err)
+}
+
+// WatchWithContext implements [cache.WatcherWithContext].
+func (l listWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	o = l.options(o)
+	o.Watch = true
+	w, err := l.client.Get().Resource("pods").VersionedParams(&o, metav1.ParameterCodec).
+		Timeout(time.Duration(*o.TimeoutSeconds) * time.Second).Watch(ctx)
+	if err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()) {
+		err = errClosed // the client makes an empty watch of a connection that was closed
+	}
+	if ctx.Err() == nil {
+		l.note(err)
+	}
+	return w, final(err)
+}
+
+// List implements [cache.Lister].
+func (l listWatch) List(o metav1.ListOptions) (runtime.Object, error) {
+	return l.ListWithContext(context.Background(), o)
+}
+
+// Watch implements [cache.Watcher].
+func (l listWatch) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return l.WatchWithContext(context.Background(), o)
+}
+
+// final hides the type of an error: after some the reflector tries again by itself.
+func final(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(err.Error())
+}
+
+// quiet are the messages of client-go, which is at level info about what is no news for operators.
+type quiet struct{ slog.Handler }
+
+// Enabled implements [slog.Handler].
+func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
+	return level > slog.LevelInfo && q.Handler.Enabled(ctx, level)
+}
+
+// WithAttrs implements [slog.Handler].
+func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
+
+// WithGroup implements [slog.Handler].
+func (q quiet) WithGroup(name string) slog.Handler { return quiet{q.Handler.WithGroup(name)} }

@@ -1,0 +1,380 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/intent"
+	"github.com/plumb-net/plumb/scheduler"
+)
+
+// Name is that of the source in transactions.
+const Name = "kubernetes"
+
+// Options of a source. Node, Decode and Attached are required.
+type Options struct {
+	// Node is the name of the node at the API server.
+	Node string
+	// File is where a copy of the pods is kept, or "" for no copy.
+	File string
+	// Decode decodes the values of pods.
+	Decode Decoder
+	// Attached reports whether a runtime has attached a pod, <namespace>/<name>/<uid>. It returns quickly.
+	Attached func(pod string) bool
+	// Changed is called when what [Source.Awaited] returns of a pod may have changed: "" for all pods.
+	// Nil: nobody asks.
+	Changed func(namespace, name, uid string)
+	// Silence is for how long the API server may be silent until its pods are listed again. Default: 90 s,
+	// since a bookmark comes each minute.
+	Silence time.Duration
+	// Log gets what goes wrong; nil logs nothing.
+	Log *slog.Logger
+}
+
+// Source submits the values that the pods of a node want.
+type Source struct {
+	opts   Options
+	to     intent.Submitter
+	store  *store
+	follow *follower
+
+	// What follows belongs to Run.
+	pods map[string]*podState // by path
+	// complete: a complete transaction was submitted.
+	complete bool
+
+	mu     sync.Mutex // guards what follows
+	health models.Health
+	// wrong are the annotations that cannot be read, by path.
+	wrong map[string]error
+	// held: the API server is older than what it had shown before, and nothing is withdrawn.
+	held bool
+	// gone are pods that were deleted, by <namespace>/<name>/<uid>, for the ADDs that wait for them.
+	gone map[string]time.Time
+	// asked are the UIDs of pods that were asked for by themselves.
+	asked map[string]time.Time
+	keys  int
+	// life ends with Run; nil before.
+	life context.Context
+}
+
+// podState is what is wanted of the pods of one path.
+type podState struct {
+	pod    *Pod
+	values intent.Values
+	// left: the API server has deleted the pod, and its runtime has not detached it yet.
+	left bool
+}
+
+// New returns a source that reads the pods of a node with a configuration of [Config].
+func New(config *rest.Config, to intent.Submitter, o Options) (*Source, error) {
+	c, err := client(config)
+	if err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Silence == 0 {
+		o.Silence = silence
+	}
+	if o.Changed == nil {
+		o.Changed = func(string, string, string) {}
+	}
+	s := &Source{opts: o, to: to, store: newStore(), pods: map[string]*podState{},
+		wrong: map[string]error{}, gone: map[string]time.Time{}, asked: map[string]time.Time{},
+		health: models.Health{Name: Name, State: "starting", Reason: errNever.Error(), Since: time.Now()}}
+	s.follow = &follower{client: c, node: o.Node, store: s.store, silence: o.Silence, log: o.Log, changed: s.report, err: errNever}
+	return s, nil
+}
+
+// Name implements [intent.Source].
+func (s *Source) Name() string { return Name }
+
+// Place implements [intent.Source]: pods have no places.
+func (s *Source) Place(string) string { return "" }
+
+// Run implements [intent.Source].
+func (s *Source) Run(ctx context.Context) error {
+	if s.opts.File != "" {
+		pods, version, err := readCopy(s.opts.File)
+		if err != nil {
+			s.opts.Log.Warn("the copy of the pods cannot be used", "error", err)
+		}
+		s.store.load(pods, version)
+	}
+	s.mu.Lock()
+	s.life = ctx
+	s.mu.Unlock()
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { s.follow.run(ctx) })
+	save := time.NewTimer(0)
+	defer save.Stop()
+	<-save.C
+	for {
+		select {
+		case <-ctx.Done():
+			s.save()
+			return nil
+		case <-s.store.news:
+			s.submit(s.store.take())
+			s.report()
+			save.Reset(saveDelay)
+		case <-save.C:
+			s.save()
+		}
+	}
+}
+
+// saveDelay is how long after a change the copy is written.
+const saveDelay = time.Second
+
+func (s *Source) save() {
+	if s.opts.File == "" {
+		return
+	}
+	var pods []*Pod
+	for _, path := range slices.Sorted(maps.Keys(s.pods)) {
+		if p := s.pods[path].pod; p != nil {
+			pods = append(pods, p)
+		}
+	}
+	if err := writeCopy(s.opts.File, pods, s.store.newest()); err != nil {
+		s.opts.Log.Warn("the copy of the pods cannot be written", "error", err)
+	}
+}
+
+// submit submits what changed pods want now.
+func (s *Source) submit(t taken) {
+	txn := scheduler.Txn{Source: Name, AsPreviewed: true}
+	s.mu.Lock()
+	held := s.held
+	s.mu.Unlock()
+	if held && !t.older { // accepted: what was held back goes
+		for path := range s.pods {
+			if _, there := t.pods[path]; !there {
+				t.pods[path] = s.store.get(path)
+			}
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(t.pods)) {
+		txn.Want = append(txn.Want, s.change(path, t.pods[path], t.older)...)
+	}
+	s.count(t.older)
+	switch n := len(t.pods); n {
+	case 1:
+		for path := range t.pods {
+			txn.Note = "pod " + path
+		}
+	default:
+		txn.Note = fmt.Sprintf("%d pods", n)
+	}
+	if t.listed && !s.complete {
+		// From here on what is not named is not wanted.
+		s.complete, txn.Complete, txn.Want = true, true, intent.Changes(nil, s.all())
+	}
+	if txn.Complete || len(txn.Want) > 0 {
+		s.to.Submit(txn)
+	}
+	for path, p := range t.pods {
+		namespace, name, _ := strings.Cut(path, "/")
+		if p != nil {
+			s.opts.Changed(namespace, name, p.RuntimeUID)
+		} else {
+			s.opts.Changed(namespace, name, "")
+		}
+	}
+}
+
+// change takes in what the API server has of a path now, and returns what changes by that. If the server is
+// older than what it had shown before, nothing is withdrawn.
+func (s *Source) change(path string, p *Pod, older bool) []scheduler.Change {
+	was := s.pods[path]
+	if was == nil {
+		was = &podState{}
+	}
+	now := &podState{pod: p}
+	var wrong error
+	switch {
+	case p != nil && p.Ended && !s.attached(p):
+		now.values = nil
+	case p != nil:
+		if now.values, wrong = valuesOf(p, s.opts.Decode); wrong != nil && was.pod != nil && was.pod.UID == p.UID {
+			now.values = was.values
+		}
+	case was.pod != nil && s.attached(was.pod):
+		now.pod, now.values, now.left = was.pod, was.values, true
+	}
+	if older {
+		kept := maps.Clone(was.values)
+		maps.Copy(kept, now.values)
+		now.values = kept
+	}
+	s.mu.Lock()
+	if wrong != nil {
+		s.wrong[path] = wrong
+	} else {
+		delete(s.wrong, path)
+	}
+	if was.pod != nil && (p == nil || p.UID != was.pod.UID) {
+		s.gone[was.pod.Path()+"/"+was.pod.RuntimeUID] = time.Now()
+	}
+	s.mu.Unlock()
+	if s.pods[path] = now; now.pod == nil && len(now.values) == 0 {
+		delete(s.pods, path)
+	}
+	return intent.Changes(was.values, now.values)
+}
+
+func (s *Source) attached(p *Pod) bool { return s.opts.Attached(p.Path() + "/" + p.RuntimeUID) }
+
+// all returns all that is wanted.
+func (s *Source) all() intent.Values {
+	all := intent.Values{}
+	for _, p := range s.pods {
+		maps.Copy(all, p.values)
+	}
+	return all
+}
+
+// Detached tells the source that a runtime has detached a pod: one that the API server has deleted needs its
+// values no longer.
+func (s *Source) Detached(namespace, name string) { s.store.touch(namespace + "/" + name) }
+
+// Accept believes an API server that is older than what it had shown before.
+func (s *Source) Accept() { s.store.accept() }
+
+// count notes how many keys there are, and forgets pods that nobody can wait for any more.
+func (s *Source) count(older bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys, s.held = 0, older
+	for _, p := range s.pods {
+		s.keys += len(p.values)
+	}
+	for _, m := range []map[string]time.Time{s.gone, s.asked} {
+		maps.DeleteFunc(m, func(_ string, at time.Time) bool { return time.Since(at) > forget })
+	}
+}
+
+// forget is when a pod that was deleted, or asked for, is forgotten: no ADD waits so long.
+const forget = 10 * time.Minute
+
+// Health implements [intent.Source].
+func (s *Source) Health() models.Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.health
+	h.Details = maps.Clone(h.Details)
+	return h
+}
+
+// report updates the health.
+func (s *Source) report() {
+	last, err := s.follow.reached()
+	pods, listed, older := s.store.state()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := models.Health{Name: Name, State: "ok", Details: map[string]string{
+		"node": s.opts.Node, "pods": fmt.Sprint(pods), "keys": fmt.Sprint(s.keys), "version": s.store.newest(),
+	}}
+	switch {
+	case err != nil && last.IsZero():
+		h.State, h.Reason = "down", fmt.Sprintf("the API server was not reached yet: %v", err)
+	case err != nil:
+		h.State, h.Reason = "down", fmt.Sprintf("the API server has not answered since %s: %v; what pods want stays", last.UTC().Format(time.RFC3339), err)
+	case !listed:
+		h.State, h.Reason = "starting", "the pods were not listed yet"
+	case older:
+		h.State, h.Reason = "degraded", "the API server is older than what it had shown before, as after a restore of its etcd: nothing that pods want "+
+			"is withdrawn until \"agentctl resync --accept\""
+	case len(s.wrong) > 0:
+		path := slices.Min(slices.Collect(maps.Keys(s.wrong)))
+		h.Reason = fmt.Sprintf("the intent of the pod %s cannot be read: %v", path, s.wrong[path])
+		if n := len(s.wrong) - 1; n > 0 {
+			h.Reason += fmt.Sprintf("; and of %d more", n)
+		}
+	}
+	h.Since = s.health.Since
+	if h.State != s.health.State {
+		h.Since = time.Now()
+		level := slog.LevelInfo
+		if h.State == "down" || h.State == "degraded" {
+			level = slog.LevelWarn
+		}
+		s.opts.Log.Log(context.Background(), level, "pods of the API server", "state", h.State, "reason", h.Reason)
+	}
+	s.health = h
+}
+
+// ErrDeleted reports that the API server has deleted a pod that is being attached.
+var ErrDeleted = errors.New("the pod was deleted")
+
+// Awaited returns why a pod that a runtime attaches may still want more, or "". It returns ErrDeleted if the
+// API server has deleted the pod. The first call for a pod that is not known has it read by itself, in case
+// that the watch is late.
+func (s *Source) Awaited(namespace, name, uid string) (string, error) {
+	path := namespace + "/" + name
+	p := s.store.get(path)
+	known := p != nil && (uid == "" || p.RuntimeUID == uid)
+	last, err := s.follow.reached()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, gone := s.gone[path+"/"+uid]; gone && !known {
+		return "", ErrDeleted
+	}
+	if known {
+		if wrong := s.wrong[path]; wrong != nil {
+			return fmt.Sprintf("its intent cannot be read: %v", wrong), nil
+		}
+		return "", nil
+	}
+	if _, done := s.asked[path+"/"+uid]; !done {
+		s.asked[path+"/"+uid] = time.Now()
+		if s.life != nil {
+			go s.look(s.life, namespace, name, uid)
+		}
+	}
+	switch {
+	case err != nil && last.IsZero():
+		return fmt.Sprintf("the API server was not reached yet: %v", err), nil
+	case err != nil:
+		return fmt.Sprintf("the API server has not answered since %s: %v", last.UTC().Format(time.RFC3339), err), nil
+	case p != nil:
+		return fmt.Sprintf("the API server has a pod of this name with the UID %s, not %s", p.RuntimeUID, uid), nil
+	}
+	return "the API server has no such pod on the node " + s.opts.Node, nil
+}
+
+// lookDelay is after which time a pod that the watch has not brought is read by itself.
+const lookDelay = 300 * time.Millisecond
+
+// look reads one pod, unless the watch brings it first.
+func (s *Source) look(ctx context.Context, namespace, name, uid string) {
+	select {
+	case <-time.After(lookDelay):
+	case <-ctx.Done():
+		return
+	}
+	if p := s.store.get(namespace + "/" + name); p != nil && p.RuntimeUID == uid {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	o := &object{}
+	err := s.follow.client.Get().Resource("pods").Namespace(namespace).Name(name).Do(ctx).Into(o)
+	if p := trim(o); err == nil && o.Spec.NodeName == s.opts.Node && (uid == "" || p.RuntimeUID == uid) {
+		s.store.look(o)
+	}
+}
