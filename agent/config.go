@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/fleet/record"
+	"github.com/plumb-net/plumb/plugins/kubernetes"
 	"github.com/plumb-net/plumb/plugins/loglevel"
 	"github.com/plumb-net/plumb/plugins/trace"
 )
@@ -51,8 +53,11 @@ type Config struct {
 	Tokens   string
 
 	Intent string
-	Policy []string
-	Shadow string
+	// Kubeconfig is a file, or in-cluster.
+	Kubeconfig     string
+	KubernetesNode string
+	Policy         []string
+	Shadow         string
 
 	Docker            string
 	Containerd        string
@@ -106,6 +111,8 @@ func Settings() []Setting {
 		text("client-ca", func(c *Config) *string { return &c.ClientCA }, "file with the CA that signs certificates of clients, whose organization is plumb:viewer, plumb:operator or plumb:admin"),
 		text("tokens", func(c *Config) *string { return &c.Tokens }, "file with digests of tokens, made by \"agentctl token create\""),
 		text("intent", func(c *Config) *string { return &c.Intent }, "directory of intent files, watched"),
+		text("kubeconfig", func(c *Config) *string { return &c.Kubeconfig }, "file that says how the API server of Kubernetes is reached, or in-cluster for the service account of the agent's pod; pods then want values by annotations (default: none)"),
+		text("kubernetes-node", func(c *Config) *string { return &c.KubernetesNode }, "name of this node at the API server (default: the host name, in lower case)"),
 		{Name: "policy", Usage: "how keys are treated, each \"PATTERN drift=repair|alert|ignore hold-down=TIME audit=TIME deletions=N|N%|off disruptions=N/min|off pause=REASON\", and how far values in etcd reach into the host, \"PATTERN path=GLOB|… pid=isolated|any|none existing=LINK|… key=GLOB|… sysctl=KEY|… hook=TYPE:HOOK|… proxy=SIDE:PROTOCOL:ADDRESS|…\"; separated by commas",
 			list: func(c *Config) *[]string { return &c.Policy }},
 		{Name: "shadow", Usage: "on: watch, compute and report what would be done, and do nothing to the network", Switch: true,
@@ -181,6 +188,10 @@ func Load(file string, lookupEnv func(string) (string, bool), flags map[string]s
 	}
 	if c.Label == "" {
 		c.Label, _ = os.Hostname()
+	}
+	if c.Kubeconfig != "" && c.KubernetesNode == "" {
+		name, _ := os.Hostname()
+		c.KubernetesNode = strings.ToLower(name)
 	}
 	return c, c.validate()
 }
@@ -282,6 +293,9 @@ func (c *Config) validate() error {
 			return fmt.Errorf("intent %s: want a directory that is there", c.Intent)
 		}
 	}
+	if err := c.checkKubernetes(); err != nil {
+		return err
+	}
 	if err := c.checkListen(); err != nil {
 		return err
 	}
@@ -296,6 +310,24 @@ func (c *Config) validate() error {
 	}
 	_, err := c.runtimes()
 	return err
+}
+
+// isNode is what the name of a node is at the API server (RFC 1123).
+var isNode = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
+
+// checkKubernetes checks how pods are read. The kubeconfig may come later.
+func (c *Config) checkKubernetes() error {
+	switch {
+	case c.Kubeconfig == "" && c.KubernetesNode != "":
+		return errors.New("kubernetes-node: goes with kubeconfig only")
+	case c.Kubeconfig == "":
+		return nil
+	case c.Kubeconfig != kubernetes.InCluster && !filepath.IsAbs(c.Kubeconfig):
+		return fmt.Errorf("kubeconfig %q: want in-cluster, or the path of a file from /", c.Kubeconfig)
+	case !isNode.MatchString(c.KubernetesNode):
+		return fmt.Errorf("kubernetes-node %q: want the name of this node at the API server, such as node-1.example.org", c.KubernetesNode)
+	}
+	return nil
 }
 
 // YAML is the configuration as a file that would set it.

@@ -17,7 +17,9 @@ func (a *agent) health() []models.Health {
 	out := append([]models.Health{machineHealth(a.started)}, filesHealth(a.started, files)...)
 	out = append(out, a.schedulerHealth(), a.stateHealth())
 	for _, s := range a.sources {
-		out = append(out, s.Health())
+		h := s.Health()
+		h.Optional = isOptional(s.Name())
+		out = append(out, h)
 	}
 	out = append(out, a.cni.health(a.started), a.recorder.health(a.started))
 	if err := a.historyUnwritten(); err != nil { // which keeps nobody from relying on the agent
@@ -62,7 +64,7 @@ func (a *agent) schedulerHealth() models.Health {
 	}
 	for _, s := range withoutLedger(sources) { // the part state tells of that one
 		h.Details["keys_"+s.Name] = fmt.Sprint(s.Keys)
-		if !s.Synced {
+		if !s.Synced && !isOptional(s.Name) {
 			silent = append(silent, s.Name)
 		}
 	}

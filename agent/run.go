@@ -183,6 +183,9 @@ func (a *agent) accept(ctx context.Context) error {
 		return err
 	}
 	ledger, err := a.believe("accepted by an operator")
+	if a.pods != nil {
+		a.pods.Accept()
+	}
 	for _, h := range []*scheduler.Handle{store, ledger} {
 		if h != nil && err == nil {
 			_, err = h.Wait(ctx)
@@ -212,7 +215,7 @@ func (a *agent) syncedBut(ctx context.Context, source string) error {
 		return err
 	}
 	var names []string
-	for _, s := range withoutLedger(sources) {
+	for _, s := range required(sources) {
 		if s.Name != source {
 			names = append(names, s.Name)
 		}
@@ -240,7 +243,7 @@ func (a *agent) waitSourcesSynced(ctx context.Context, failed ...func() error) e
 		if err != nil {
 			return err
 		}
-		if allSynced(withoutLedger(sources)) {
+		if allSynced(required(sources)) {
 			return nil
 		}
 		for _, f := range failed {

@@ -1,10 +1,14 @@
 package agent
 
 import (
+	"slices"
+
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/etcd"
 	"github.com/plumb-net/plumb/plugins/file"
 	"github.com/plumb-net/plumb/plugins/intent"
+	"github.com/plumb-net/plumb/plugins/kubernetes"
+	"github.com/plumb-net/plumb/scheduler"
 )
 
 // sourceKind is one kind of source of intent. docs/adding-a-source.md shows how one is added.
@@ -14,17 +18,32 @@ type sourceKind struct {
 	used func(Config) bool
 	// open creates the source. Nil if a component with other duties submits the transactions.
 	open func(*agent) intent.Source
+	// optional: the agent is ready, and serves what asks for that, before the source is complete and while
+	// its origin cannot be reached.
+	optional bool
 }
 
 // sourceKinds lists all sources, the strongest first: the stronger of two sources decides the value of a key.
 // Unwanted objects are deleted only after each source has submitted a complete transaction.
 var sourceKinds = []sourceKind{
-	{etcd.Source, always, func(a *agent) intent.Source { return a.store }},
-	{cni.Source, always, nil},
-	{file.Name, func(c Config) bool { return c.Intent != "" }, func(a *agent) intent.Source {
+	{name: etcd.Source, used: always, open: func(a *agent) intent.Source { return a.store }},
+	{name: cni.Source, used: always},
+	{name: file.Name, used: func(c Config) bool { return c.Intent != "" }, open: func(a *agent) intent.Source {
 		return file.New(a.config.Intent, a.sched, file.Options{Log: a.log.With("part", "file")})
 	}},
-	{ledgerSource, always, nil},
+	// What pods want is weaker than what operators write: whoever may create a pod may write its annotations.
+	{name: kubernetes.Name, used: func(c Config) bool { return c.Kubeconfig != "" }, open: (*agent).openPods, optional: true},
+	{name: ledgerSource, used: always},
+}
+
+// isOptional reports whether a source is optional.
+func isOptional(source string) bool {
+	return slices.ContainsFunc(sourceKinds, func(k sourceKind) bool { return k.name == source && k.optional })
+}
+
+// required are the sources of intent without those that are optional.
+func required(sources []scheduler.SourceState) []scheduler.SourceState {
+	return slices.DeleteFunc(withoutLedger(sources), func(s scheduler.SourceState) bool { return isOptional(s.Name) })
 }
 
 func always(Config) bool { return true }

@@ -70,4 +70,6 @@ type Health struct {
 	Since  time.Time
 	// Details are further facts: versions, counts, ages.
 	Details map[string]string
+	// Optional: the agent is ready without this part.
+	Optional bool
 }

@@ -84,13 +84,18 @@ func (s *Server) unready(ctx context.Context) []string {
 		return []string{err.Error()}
 	}
 	var reasons []string
+	health := s.Health()
+	optional := map[string]bool{}
+	for _, h := range health {
+		optional[h.Name] = h.Optional
+	}
 	for _, src := range sources {
-		if !src.Synced {
+		if !src.Synced && !optional[src.Name] {
 			reasons = append(reasons, src.Name+": has not said yet what it wants; until then nothing is deleted")
 		}
 	}
-	for _, h := range s.Health() {
-		if h.State != "ok" && h.State != "off" {
+	for _, h := range health {
+		if h.State != "ok" && h.State != "off" && !h.Optional {
 			reasons = append(reasons, safetext.Line(strings.TrimSuffix(h.Name+": "+h.State+": "+h.Reason, ": ")))
 		}
 	}

@@ -54,6 +54,9 @@ func (s *Service) undo(ctx context.Context, k Key) {
 func (s *Service) detach(ctx context.Context, k Key) (left string) {
 	a, _ := s.store.Get(k)
 	defer s.deleteFlows(k, a.Result)
+	if p := podIn(a.Args); p.Name != "" {
+		defer s.host.Detached(p)
+	}
 	if a.Pod != "" {
 		return s.leavePod(ctx, a)
 	}

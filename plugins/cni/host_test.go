@@ -41,6 +41,8 @@ type fakeHost struct {
 	unreadable    error                     // why the networks cannot be read
 	routes        map[string][]kernel.Route // of namespaces, by path
 	flowsOf       []string                  // the addresses of which connections were deleted
+	awaited       func(cni.Pod) (string, error)
+	detached      []cni.Pod
 }
 
 var _ cni.Host = (*fakeHost)(nil)
@@ -126,6 +128,15 @@ func (h *fakeHost) Leave(r wire.Request) error {
 	h.left = append(h.left, r)
 	return nil
 }
+
+func (h *fakeHost) Awaited(p cni.Pod) (string, error) {
+	if h.awaited == nil {
+		return "", nil
+	}
+	return h.awaited(p)
+}
+
+func (h *fakeHost) Detached(p cni.Pod) { h.detached = append(h.detached, p) }
 
 func (h *fakeHost) Paths() map[uint64]string {
 	return map[uint64]string{7: "/run/netns/7", 8: "/run/netns/8"}

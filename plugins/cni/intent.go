@@ -106,7 +106,15 @@ func (s *Service) intent(ctx context.Context, c Call) (wants []network.Want, wai
 		}
 	}
 	if !named && !c.chained() || len(wants) == 0 {
-		return nil, fmt.Sprintf("an interface called %s in the pod %s, which is not in the intent", c.IfName, pods[0]), nil
+		waits = fmt.Sprintf("an interface called %s in the pod %s, which is not in the intent", c.IfName, pods[0])
+		why, err := s.host.Awaited(podIn(c.Args.Args))
+		if err != nil {
+			return nil, "", fmt.Errorf("%w: %w", ErrDeleted, err)
+		}
+		if why != "" {
+			waits += ": " + why
+		}
+		return nil, waits, nil
 	}
 	for _, k := range slices.Sorted(maps.Keys(at)) {
 		st, err := s.engine.Get(ctx, k)

@@ -16,29 +16,32 @@ const InCluster = "in-cluster"
 // requestTime bounds a request that is no watch.
 const requestTime = 30 * time.Second
 
-// Config reads how the API server is reached: from a kubeconfig, or from the service account of the pod that
-// the agent runs in. Tokens and certificates in files are read again when they change.
-func Config(kubeconfig string) (*rest.Config, error) {
+// config reads how the API server is reached: from a kubeconfig, or from the service account of the pod that
+// the agent runs in. Tokens and certificates in files that it names are read again when they change.
+func config(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == InCluster {
 		c, err := rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, errors.New("kubeconfig in-cluster: the agent does not run in a pod; name a kubeconfig file")
+			return nil, errors.New("the agent does not run in a pod: name a kubeconfig file in place of in-cluster")
 		}
 		return c, err
 	}
 	if _, err := os.Stat(kubeconfig); err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
+		return nil, fmt.Errorf("the kubeconfig cannot be read: %w", err)
 	}
 	c, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+		return nil, fmt.Errorf("the kubeconfig %s cannot be read: %w", kubeconfig, err)
 	}
 	return c, nil
 }
 
-// client returns a client of the group core that decodes pods as objects.
-func client(c *rest.Config) (*rest.RESTClient, error) {
-	c = rest.CopyConfig(c)
+// connect returns a client of the group core that decodes pods as objects.
+func connect(kubeconfig string) (*rest.RESTClient, error) {
+	c, err := config(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
 	serializer, version := codecs()
 	c.NegotiatedSerializer, c.GroupVersion, c.APIPath = serializer, &version, "/api"
 	c.ContentType, c.AcceptContentTypes = "application/json", "application/json"

@@ -48,12 +48,9 @@ func TestConform(t *testing.T) {
 		}
 		return intenttest.World{
 			New: func(to intenttest.Submitter) (intent.Source, error) {
-				config, err := kubernetes.Config(s.Kubeconfig(kubetest.Node(node), strings.TrimPrefix(proxy.URL(), "http://")))
-				if err != nil {
-					return nil, err
-				}
-				return kubernetes.New(config, local{to, "pod.default." + pod + "."}, kubernetes.Options{
-					Node: node, Decode: models.Decode, Attached: func(string) bool { return true }})
+				return kubernetes.New(local{to, "pod.default." + pod + "."}, kubernetes.Options{
+					Kubeconfig: s.Kubeconfig(kubetest.Node(node), strings.TrimPrefix(proxy.URL(), "http://")),
+					Node:       node, Decode: models.Decode, Attached: func(string) bool { return true }}), nil
 			},
 			Put:    func(key, value string) { values[key] = json.RawMessage(value); write() },
 			Delete: func(key string) { delete(values, key); write() },

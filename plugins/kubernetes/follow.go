@@ -30,22 +30,23 @@ const (
 
 // follower keeps a store equal to the pods of a node.
 type follower struct {
-	client  *rest.RESTClient
-	node    string
-	store   *store
-	silence time.Duration
-	log     *slog.Logger
+	kubeconfig string
+	node       string
+	store      *store
+	silence    time.Duration
+	log        *slog.Logger
 	// changed is called when reached has changed.
 	changed func()
 
-	mu  sync.Mutex // guards what follows
-	err error      // of the last request; nil: the server answers
+	mu     sync.Mutex       // guards what follows
+	client *rest.RESTClient // of this turn
+	err    error            // of the last request; nil: the server answers
 	// since is when the server was last known to answer.
 	since time.Time
 }
 
 var (
-	errNever  = errors.New("it was not asked yet")
+	errNever  = errors.New("the API server was not asked yet")
 	errSilent = errors.New("the API server was silent")
 	errClosed = errors.New("the connection was closed without an answer")
 )
@@ -71,6 +72,15 @@ func (f *follower) run(ctx context.Context) {
 // turn lists and watches once. A reflector of its own makes it begin with what the API server has now, and not
 // with a version that the server may no longer have, or not yet.
 func (f *follower) turn(ctx context.Context) {
+	c, err := connect(f.kubeconfig) // again in each turn: the file may have been replaced
+	if err != nil {
+		f.note(err)
+		return
+	}
+	defer c.Client.CloseIdleConnections()
+	f.mu.Lock()
+	f.client = c
+	f.mu.Unlock()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	f.store.hear()
@@ -92,7 +102,7 @@ func (f *follower) turn(ctx context.Context) {
 			}
 		}
 	})
-	r := cache.NewReflectorWithOptions(listWatch{f}, &object{}, f.store, cache.ReflectorOptions{Name: "pods of " + f.node, TypeDescription: "Pod"})
+	r := cache.NewReflectorWithOptions(listWatch{f, c}, &object{}, f.store, cache.ReflectorOptions{Name: "pods of " + f.node, TypeDescription: "Pod"})
 	if err := r.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
 		f.note(err)
 	}
@@ -112,6 +122,20 @@ func (f *follower) note(err error) {
 	}
 }
 
+// get reads one pod, with the client of this turn.
+func (f *follower) get(ctx context.Context, namespace, name string) (*object, error) {
+	f.mu.Lock()
+	c := f.client
+	f.mu.Unlock()
+	if c == nil {
+		return nil, errNever
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	o := &object{}
+	return o, c.Get().Resource("pods").Namespace(namespace).Name(name).Do(ctx).Into(o)
+}
+
 // reached returns when the server last answered, and nil if it does now, else why not.
 func (f *follower) reached() (last time.Time, err error) {
 	f.mu.Lock()
@@ -121,7 +145,10 @@ func (f *follower) reached() (last time.Time, err error) {
 
 // listWatch are the requests of the reflector. It returns at once if a request fails, and does not try again
 // by itself: it would not end with its context.
-type listWatch struct{ *follower }
+type listWatch struct {
+	*follower
+	client *rest.RESTClient
+}
 
 func (l listWatch) options(o metav1.ListOptions) metav1.ListOptions {
 	o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", l.node).String()

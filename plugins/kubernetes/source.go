@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/intent"
 	"github.com/plumb-net/plumb/scheduler"
@@ -21,8 +19,10 @@ import (
 // Name is that of the source in transactions.
 const Name = "kubernetes"
 
-// Options of a source. Node, Decode and Attached are required.
+// Options of a source. Kubeconfig, Node, Decode and Attached are required.
 type Options struct {
+	// Kubeconfig is the file that says how the API server is reached, or InCluster. It may come later.
+	Kubeconfig string
 	// Node is the name of the node at the API server.
 	Node string
 	// File is where a copy of the pods is kept, or "" for no copy.
@@ -76,12 +76,8 @@ type podState struct {
 	left bool
 }
 
-// New returns a source that reads the pods of a node with a configuration of [Config].
-func New(config *rest.Config, to intent.Submitter, o Options) (*Source, error) {
-	c, err := client(config)
-	if err != nil {
-		return nil, err
-	}
+// New returns a source that reads the pods of a node.
+func New(to intent.Submitter, o Options) *Source {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -94,8 +90,8 @@ func New(config *rest.Config, to intent.Submitter, o Options) (*Source, error) {
 	s := &Source{opts: o, to: to, store: newStore(), pods: map[string]*podState{},
 		wrong: map[string]error{}, gone: map[string]time.Time{}, asked: map[string]time.Time{},
 		health: models.Health{Name: Name, State: "starting", Reason: errNever.Error(), Since: time.Now()}}
-	s.follow = &follower{client: c, node: o.Node, store: s.store, silence: o.Silence, log: o.Log, changed: s.report, err: errNever}
-	return s, nil
+	s.follow = &follower{kubeconfig: o.Kubeconfig, node: o.Node, store: s.store, silence: o.Silence, log: o.Log, changed: s.report, err: errNever}
+	return s
 }
 
 // Name implements [intent.Source].
@@ -290,6 +286,8 @@ func (s *Source) report() {
 		"node": s.opts.Node, "pods": fmt.Sprint(pods), "keys": fmt.Sprint(s.keys), "version": s.store.newest(),
 	}}
 	switch {
+	case errors.Is(err, errNever):
+		h.State, h.Reason = "starting", err.Error()
 	case err != nil && last.IsZero():
 		h.State, h.Reason = "down", fmt.Sprintf("the API server was not reached yet: %v", err)
 	case err != nil:
@@ -327,7 +325,7 @@ var ErrDeleted = errors.New("the pod was deleted")
 func (s *Source) Awaited(namespace, name, uid string) (string, error) {
 	path := namespace + "/" + name
 	p := s.store.get(path)
-	known := p != nil && (uid == "" || p.RuntimeUID == uid)
+	known := p != nil && p.RuntimeUID == uid
 	last, err := s.follow.reached()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -370,11 +368,8 @@ func (s *Source) look(ctx context.Context, namespace, name, uid string) {
 	if p := s.store.get(namespace + "/" + name); p != nil && p.RuntimeUID == uid {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
-	defer cancel()
-	o := &object{}
-	err := s.follow.client.Get().Resource("pods").Namespace(namespace).Name(name).Do(ctx).Into(o)
-	if p := trim(o); err == nil && o.Spec.NodeName == s.opts.Node && (uid == "" || p.RuntimeUID == uid) {
+	o, err := s.follow.get(ctx, namespace, name)
+	if err == nil && o.Spec.NodeName == s.opts.Node && trim(o).RuntimeUID == uid {
 		s.store.look(o)
 	}
 }

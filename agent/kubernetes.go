@@ -1,0 +1,41 @@
+package agent
+
+import (
+	"path/filepath"
+
+	"github.com/plumb-net/plumb/plugins/cni"
+	"github.com/plumb-net/plumb/plugins/intent"
+	"github.com/plumb-net/plumb/plugins/kubernetes"
+)
+
+// podsFile is the copy of the pods of this node in the state directory.
+const podsFile = "pods.json"
+
+// openPods makes the source of the pods of this node.
+func (a *agent) openPods() intent.Source {
+	a.pods = kubernetes.New(a.sched, kubernetes.Options{
+		Kubeconfig: a.config.Kubeconfig, Node: a.config.KubernetesNode, File: filepath.Join(a.config.StateDir, podsFile),
+		Decode:   a.reach.decode,
+		Attached: func(pod string) bool { path, _ := a.host.store.Pod(pod); return path != "" },
+		Changed: func(namespace, name, uid string) {
+			a.cni.PodChanged(cni.Pod{Namespace: namespace, Name: name, UID: uid})
+		},
+		Log: a.log.With("part", "kubernetes"),
+	})
+	return a.pods
+}
+
+// Awaited implements [cni.Host].
+func (h cniHost) Awaited(p cni.Pod) (string, error) {
+	if h.pods == nil || p.Name == "" {
+		return "", nil
+	}
+	return h.pods.Awaited(p.Namespace, p.Name, p.UID)
+}
+
+// Detached implements [cni.Host].
+func (h cniHost) Detached(p cni.Pod) {
+	if h.pods != nil {
+		h.pods.Detached(p.Namespace, p.Name)
+	}
+}
