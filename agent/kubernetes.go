@@ -16,6 +16,7 @@ func (a *agent) openPods() intent.Source {
 	a.pods = kubernetes.New(a.sched, kubernetes.Options{
 		Kubeconfig: a.config.Kubeconfig, Node: a.config.KubernetesNode, File: filepath.Join(a.config.StateDir, podsFile),
 		Decode:   a.reach.decode,
+		Engine:   a.sched,
 		Attached: func(pod string) bool { path, _ := a.host.store.Pod(pod); return path != "" },
 		Changed: func(namespace, name, uid string) {
 			a.cni.PodChanged(cni.Pod{Namespace: namespace, Name: name, UID: uid})

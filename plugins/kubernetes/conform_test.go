@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -50,6 +51,7 @@ func TestConform(t *testing.T) {
 			New: func(to intenttest.Submitter) (intent.Source, error) {
 				return kubernetes.New(local{to, "pod.default." + pod + "."}, kubernetes.Options{
 					Kubeconfig: s.Kubeconfig(kubetest.Node(node), strings.TrimPrefix(proxy.URL(), "http://")),
+					Silence:    20 * time.Second, // less than the law waits
 					Node:       node, Decode: models.Decode, Attached: func(string) bool { return true }}), nil
 			},
 			Put:    func(key, value string) { values[key] = json.RawMessage(value); write() },

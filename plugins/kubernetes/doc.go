@@ -10,6 +10,8 @@
 //	follow.go   lists and watches, and notices a server that is silent
 //	values.go   the values that a pod wants, from its annotation: a pure function
 //	source.go   submits them, and answers what an ADD waits for
+//	report.go   compares how the networks of pods are with what the API server shows of it
+//	write.go    writes statuses and events
 //	saved.go    the copy of the store, for a start without the API server
 //
 // The API server is no dependency of what is attached: while it cannot be reached all values stay, and a pod

@@ -173,7 +173,9 @@ func (l listWatch) ListWithContext(ctx context.Context, o metav1.ListOptions) (r
 func (l listWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o = l.options(o)
 	o.Watch = true
-	w, err := l.client.Get().Resource("pods").VersionedParams(&o, metav1.ParameterCodec).
+	// A request that fails is followed by a list, which shows whether the server is the same. The client does not
+	// repeat it: the version may be ahead of a server that comes back with a backup.
+	w, err := l.client.Get().Resource("pods").VersionedParams(&o, metav1.ParameterCodec).MaxRetries(0).
 		Timeout(time.Duration(*o.TimeoutSeconds) * time.Second).Watch(ctx)
 	if err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()) {
 		err = errClosed // the client makes an empty watch of a connection that was closed

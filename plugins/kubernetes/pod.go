@@ -8,6 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/scheduler"
 )
 
 // Annotations of pods.
@@ -89,12 +92,23 @@ type Pod struct {
 	Intent      string `json:"intent,omitempty"`
 	HostNetwork bool   `json:"host_network,omitempty"`
 	// Ended: all containers have ended, and none starts again.
-	Ended   bool      `json:"ended,omitempty"`
+	Ended bool `json:"ended,omitempty"`
+	// Status and Ready are what the agent has written to the pod.
+	Status  string    `json:"-"`
+	Ready   condition `json:"-"`
 	Deleted time.Time `json:"deleted,omitzero"`
 }
 
 // Path is <namespace>/<name>.
 func (p *Pod) Path() string { return p.Namespace + "/" + p.Name }
+
+// runtimeName is the name of the pod for values and runtimes, <namespace>/<name>/<uid>.
+func (p *Pod) runtimeName() string { return p.Path() + "/" + p.RuntimeUID }
+
+// namespaceKey is the key of the network namespace of the pod.
+func (p *Pod) namespaceKey() scheduler.Key {
+	return scheduler.Key(models.NamespacePodKey(p.runtimeName()))
+}
 
 // trim returns what is kept of an object.
 func trim(o *object) *Pod {
@@ -105,6 +119,12 @@ func trim(o *object) *Pod {
 	}
 	if _, mirror := o.Annotations[configMirror]; mirror && o.Annotations[configHash] != "" {
 		p.RuntimeUID = o.Annotations[configHash]
+	}
+	p.Status = o.Annotations[StatusAnnotation]
+	for _, c := range o.Status.Conditions {
+		if c.Type == ReadyCondition {
+			p.Ready = c
+		}
 	}
 	if o.DeletionTimestamp != nil {
 		p.Deleted = o.DeletionTimestamp.Time

@@ -34,6 +34,8 @@ type Options struct {
 	// Changed is called when what [Source.Awaited] returns of a pod may have changed: "" for all pods.
 	// Nil: nobody asks.
 	Changed func(namespace, name, uid string)
+	// Engine is asked for the statuses that are written to the pods. Nil: none are written.
+	Engine Engine
 	// Silence is for how long the API server may be silent until its pods are listed again. Default: 90 s,
 	// since a bookmark comes each minute.
 	Silence time.Duration
@@ -66,6 +68,21 @@ type Source struct {
 	keys  int
 	// life ends with Run; nil before.
 	life context.Context
+	// shown are the pods of the API server for the reporter, by path, and bases their paths by what their keys
+	// share. touched are those that changed.
+	shown    map[string]view
+	bases    map[string]string
+	touched  map[string]bool
+	reports  chan struct{}
+	writeErr error // of the last status that was to be written
+}
+
+// view is a pod as the reporter sees it.
+type view struct {
+	pod   *Pod
+	keys  []scheduler.Key
+	wrong error // why the annotation cannot be read
+	left  bool
 }
 
 // podState is what is wanted of the pods of one path.
@@ -89,6 +106,7 @@ func New(to intent.Submitter, o Options) *Source {
 	}
 	s := &Source{opts: o, to: to, store: newStore(), pods: map[string]*podState{},
 		wrong: map[string]error{}, gone: map[string]time.Time{}, asked: map[string]time.Time{},
+		shown: map[string]view{}, bases: map[string]string{}, touched: map[string]bool{}, reports: make(chan struct{}, 1),
 		health: models.Health{Name: Name, State: "starting", Reason: errNever.Error(), Since: time.Now()}}
 	s.follow = &follower{kubeconfig: o.Kubeconfig, node: o.Node, store: s.store, silence: o.Silence, log: o.Log, changed: s.report, err: errNever}
 	return s
@@ -115,6 +133,9 @@ func (s *Source) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { s.follow.run(ctx) })
+	if s.opts.Engine != nil {
+		beside.Go(func() { (&reporter{Source: s, pods: map[string]*reported{}}).run(ctx) })
+	}
 	save := time.NewTimer(0)
 	defer save.Stop()
 	<-save.C
@@ -224,8 +245,9 @@ func (s *Source) change(path string, p *Pod, older bool) []scheduler.Change {
 		delete(s.wrong, path)
 	}
 	if was.pod != nil && (p == nil || p.UID != was.pod.UID) {
-		s.gone[was.pod.Path()+"/"+was.pod.RuntimeUID] = time.Now()
+		s.gone[was.pod.runtimeName()] = time.Now()
 	}
+	s.show(path, now, wrong)
 	s.mu.Unlock()
 	if s.pods[path] = now; now.pod == nil && len(now.values) == 0 {
 		delete(s.pods, path)
@@ -233,7 +255,65 @@ func (s *Source) change(path string, p *Pod, older bool) []scheduler.Change {
 	return intent.Changes(was.values, now.values)
 }
 
-func (s *Source) attached(p *Pod) bool { return s.opts.Attached(p.Path() + "/" + p.RuntimeUID) }
+// show has the reporter look at a pod. The lock is held.
+func (s *Source) show(path string, now *podState, wrong error) {
+	if was, ok := s.shown[path]; ok {
+		delete(s.bases, was.pod.keyBase())
+		delete(s.shown, path)
+	}
+	if now.pod != nil {
+		s.shown[path] = view{now.pod, slices.Sorted(maps.Keys(now.values)), wrong, now.left}
+		s.bases[now.pod.keyBase()] = path
+	}
+	s.touched[path] = true
+	select {
+	case s.reports <- struct{}{}:
+	default:
+	}
+}
+
+// view returns a pod for the reporter.
+func (s *Source) view(path string) (view, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.shown[path]
+	return v, ok
+}
+
+// pathOf returns the path of the pod whose keys share a base, or "".
+func (s *Source) pathOf(base string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bases[base]
+}
+
+// takeTouched returns the paths of the pods that changed since the last call.
+func (s *Source) takeTouched() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.touched
+	s.touched = map[string]bool{}
+	return t
+}
+
+// noteWrite remembers whether statuses can be written.
+func (s *Source) noteWrite(err error) {
+	s.mu.Lock()
+	was := s.writeErr
+	if isGone(err) {
+		err = nil
+	}
+	s.writeErr = err
+	s.mu.Unlock()
+	if err != nil && (was == nil || was.Error() != err.Error()) {
+		s.opts.Log.Warn("the status of a pod is not written; it is tried again", "error", err)
+	}
+	if (was == nil) != (err == nil) {
+		s.report()
+	}
+}
+
+func (s *Source) attached(p *Pod) bool { return s.opts.Attached(p.runtimeName()) }
 
 // all returns all that is wanted.
 func (s *Source) all() intent.Values {
@@ -303,6 +383,9 @@ func (s *Source) report() {
 		if n := len(s.wrong) - 1; n > 0 {
 			h.Reason += fmt.Sprintf("; and of %d more", n)
 		}
+	}
+	if s.writeErr != nil {
+		h.Details["statuses"] = "they are not written: " + s.writeErr.Error()
 	}
 	h.Since = s.health.Since
 	if h.State != s.health.State {

@@ -27,6 +27,8 @@ const (
 	maxKeys = 64
 	// maxText bounds an annotation in bytes; the API server allows 256 KiB for all annotations of an object.
 	maxText = 256 << 10
+	// maxLocal bounds a local name in bytes.
+	maxLocal = 63
 )
 
 var (
@@ -90,14 +92,17 @@ func valuesOf(p *Pod, decode Decoder) (intent.Values, error) {
 	return values, nil
 }
 
-// keyName is the name that a local name of the pod has in keys: pod.<namespace>.<name>.<local>. A namespace and
-// a local name have no dots. The name of a pod that is too long is replaced by a digest.
-func (p *Pod) keyName(local string) string {
-	name := "pod." + p.Namespace + "." + p.Name + "." + local
-	if len(name) > models.MaxName {
-		return fmt.Sprintf("pod.%x.%s", sha256.Sum256([]byte(p.Path())), local)
+// keyName is the name that a local name of the pod has in keys.
+func (p *Pod) keyName(local string) string { return p.keyBase() + "." + local }
+
+// keyBase is what the names of all keys of the pod begin with: pod.<namespace>.<name>. A namespace and a local name
+// have no dots. A name that is too long for a key is replaced by a digest.
+func (p *Pod) keyBase() string {
+	base := "pod." + p.Namespace + "." + p.Name
+	if len(base)+1+maxLocal > models.MaxName {
+		return fmt.Sprintf("pod.%x", sha256.Sum256([]byte(p.Path())))
 	}
-	return name
+	return base
 }
 
 // value decodes one value and moves it into the pod.
@@ -124,7 +129,7 @@ func (p *Pod) value(kind, local string, data []byte, decode Decoder) (proto.Mess
 	if err != nil {
 		return nil, err
 	}
-	in := &models.Namespace{In: &models.Namespace_Pod{Pod: p.Path() + "/" + p.RuntimeUID}}
+	in := &models.Namespace{In: &models.Namespace_Pod{Pod: p.runtimeName()}}
 	switch v := msg.(type) {
 	case *models.Interface:
 		v.Namespace = in

@@ -1,0 +1,84 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// patchStatus writes a status to a pod, or removes it if st is nil. The UID is a precondition: the API server
+// answers 422 if another pod has the name by now. Labels, which decide what a pod belongs to, are never written.
+func (f *follower) patchStatus(ctx context.Context, p *Pod, st *Status) error {
+	metadata := map[string]any{"uid": p.UID}
+	status := map[string]any{}
+	if st == nil {
+		metadata["annotations"] = map[string]any{StatusAnnotation: nil}
+		status["conditions"] = []any{map[string]any{"type": ReadyCondition, "$patch": "delete"}}
+	} else {
+		text, err := json.Marshal(st)
+		if err != nil {
+			return err
+		}
+		c := st.condition()
+		metadata["annotations"] = map[string]any{StatusAnnotation: string(text)}
+		status["conditions"] = []any{map[string]any{"type": c.Type, "status": c.Status, "reason": c.Reason, "message": c.Message,
+			"lastTransitionTime": st.Since.UTC().Format(time.RFC3339)}}
+	}
+	body, err := json.Marshal(map[string]any{"metadata": metadata, "status": status})
+	if err != nil {
+		return err
+	}
+	return f.request(ctx, func(ctx context.Context, c *rest.RESTClient) error {
+		return c.Patch(types.StrategicMergePatchType).Namespace(p.Namespace).Resource("pods").Name(p.Name).SubResource("status").
+			Body(body).Do(ctx).Error()
+	})
+}
+
+// event reports that the network of a pod begins to fail, or recovers. A lost one is not repeated: the status of
+// the pod says the same.
+func (f *follower) event(ctx context.Context, p *Pod, st Status) {
+	kind, reason, message := "Normal", "NetworkReady", "the network is as the pod wants it"
+	if st.State == StateFailed {
+		kind, reason, message = "Warning", "NetworkFailed", st.Reason
+	}
+	now := time.Now().UTC().Format(time.RFC3339)
+	body, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Event", "type": kind, "reason": reason, "message": message,
+		"metadata":       map[string]any{"namespace": p.Namespace, "generateName": p.Name[:min(len(p.Name), 200)] + "."},
+		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Pod", "namespace": p.Namespace, "name": p.Name, "uid": p.UID},
+		"source":         map[string]any{"component": "plumb-agent", "host": f.node},
+		"firstTimestamp": now, "lastTimestamp": now, "count": 1,
+	})
+	if err == nil {
+		err = f.request(ctx, func(ctx context.Context, c *rest.RESTClient) error {
+			return c.Post().Namespace(p.Namespace).Resource("events").Body(body).SetHeader("Content-Type", "application/json").Do(ctx).Error()
+		})
+	}
+	if err != nil {
+		f.log.Warn("an event is not written", "pod", p.Path(), "error", err)
+	}
+}
+
+// request does a request with the client of this turn.
+func (f *follower) request(ctx context.Context, do func(ctx context.Context, c *rest.RESTClient) error) error {
+	f.mu.Lock()
+	c, err := f.client, f.err
+	f.mu.Unlock()
+	switch {
+	case c == nil:
+		return errNever
+	case err != nil:
+		return fmt.Errorf("the API server does not answer: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	return do(ctx, c)
+}
+
+// isGone reports whether a pod that was to be written is no more.
+func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) }
