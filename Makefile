@@ -116,6 +116,7 @@ soak: ## containers and pods come and go for long, with faults, kills and restar
 	$(GO) test -count=1 -timeout 30m -v -run '^TestLostState$$' ./tests/e2e -losses 200
 	$(GO) test -count=1 -timeout 30m -v -run '^TestChanged(Marks|Numbers)$$' ./tests/e2e -marks 150
 	$(GO) test -count=1 -timeout 30m -v -run '^TestConfirmKilled$$' ./tests/e2e -confirms 100
+	$(GO) test -count=1 -timeout 120m -v -run '^TestSameAsInformer$$' ./plugins/kubernetes -operations 100000
 	$(GO) test -count=1 -timeout 60m -v ./tests/e2e/cni -sandboxes 200 -kills 200 -down 1m
 	$(GO) test -count=1 -timeout 20m -v -run "^TestIncumbentsStay$$" ./plugins/cni -collisions 20000
 	$(GO) test -count=1 -timeout 60m -v -run '^TestDamagedStore$$' ./tests/e2e -damages 100

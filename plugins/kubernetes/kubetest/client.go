@@ -3,12 +3,15 @@ package kubetest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -101,5 +104,26 @@ func (c *Client) Remove(namespace, name string) {
 	err := c.CoreV1().Pods(namespace).Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 	if err != nil {
 		c.t.Fatal(err)
+	}
+}
+
+// Follow follows the pods of a node with an informer of client-go until the test ends. It returns a function that
+// returns them sorted, as "<namespace>/<name> <uid> <version> <annotation plumb.net/intent>".
+func (c *Client) Follow(node string) func() []string {
+	c.t.Helper()
+	factory := informers.NewSharedInformerFactoryWithOptions(c.Clientset, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.FieldSelector = "spec.nodeName=" + node
+	}))
+	informer := factory.Core().V1().Pods().Informer()
+	ctx, cancel := context.WithCancel(context.Background())
+	factory.StartWithContext(ctx)
+	c.t.Cleanup(func() { cancel(); factory.Shutdown() })
+	return func() (all []string) {
+		for _, o := range informer.GetStore().List() {
+			p := o.(*corev1.Pod)
+			all = append(all, fmt.Sprintf("%s/%s %s %s %s", p.Namespace, p.Name, p.UID, p.ResourceVersion, p.Annotations["plumb.net/intent"]))
+		}
+		slices.Sort(all)
+		return all
 	}
 }
