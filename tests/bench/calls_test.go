@@ -139,27 +139,39 @@ func (h *host) calls() []namedCall {
 	}
 }
 
-// cni calls the agent as plumb-cni does.
+// cni calls the agent for a container of a network with a pool.
 func (h *host) cni(b *testing.B, command string, box *netlinktest.Namespace) {
 	b.Helper()
+	err := h.call(wire.Request{Inode: box.Inode,
+		Args:   spec.Args{Command: command, ContainerID: "c1", Netns: box.Path, IfName: "eth0"},
+		Config: json.RawMessage(`{"cniVersion":"1.1.0","name":"blue","type":"plumb-cni","pool":["172.30.0.0/24","fd62::/64"],"masquerade":true}`)})
+	if err != nil {
+		b.Fatalf("%s: %v", command, err)
+	}
+}
+
+// call calls the agent as plumb-cni does.
+func (h *host) call(r wire.Request) error {
 	conn, err := net.Dial("unix", filepath.Join(h.dir, "run", "cni.sock"))
 	if err != nil {
-		b.Fatal(err)
+		return err
 	}
 	defer conn.Close()
 	lines := wire.NewReader(conn)
 	var hello wire.Hello
 	if err := lines.Read(&hello); err != nil {
-		b.Fatal(err)
+		return err
 	}
-	r := wire.Request{Protocol: wire.Version, Inode: box.Inode, Timeout: 30_000,
-		Args:   spec.Args{Command: command, ContainerID: "c1", Netns: box.Path, IfName: "eth0"},
-		Config: json.RawMessage(`{"cniVersion":"1.1.0","name":"blue","type":"plumb-cni","pool":["172.30.0.0/24","fd62::/64"],"masquerade":true}`)}
-	var a wire.Answer
+	r.Protocol, r.Timeout = wire.Version, 30_000
 	if err := wire.Write(conn, r); err != nil {
-		b.Fatal(err)
+		return err
 	}
-	if err := lines.Read(&a); err != nil || a.Error != nil {
-		b.Fatalf("%s: %v, %v", command, err, a.Error)
+	var a wire.Answer
+	if err := lines.Read(&a); err != nil {
+		return err
 	}
+	if a.Error != nil {
+		return a.Error
+	}
+	return nil
 }

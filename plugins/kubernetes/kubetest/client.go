@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 )
 
 // Client is a client of the server, typed and untyped.
@@ -111,19 +114,66 @@ func (c *Client) Remove(namespace, name string) {
 // returns them sorted, as "<namespace>/<name> <uid> <version> <annotation plumb.net/intent>".
 func (c *Client) Follow(node string) func() []string {
 	c.t.Helper()
-	factory := informers.NewSharedInformerFactoryWithOptions(c.Clientset, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.FieldSelector = "spec.nodeName=" + node
-	}))
-	informer := factory.Core().V1().Pods().Informer()
-	ctx, cancel := context.WithCancel(context.Background())
-	factory.StartWithContext(ctx)
-	c.t.Cleanup(func() { cancel(); factory.Shutdown() })
+	store := c.inform(node, func(any) {})
 	return func() (all []string) {
-		for _, o := range informer.GetStore().List() {
+		for _, o := range store.List() {
 			p := o.(*corev1.Pod)
 			all = append(all, fmt.Sprintf("%s/%s %s %s %s", p.Namespace, p.Name, p.UID, p.ResourceVersion, p.Annotations["plumb.net/intent"]))
 		}
 		slices.Sort(all)
 		return all
+	}
+}
+
+// inform runs an informer of the pods of a node until the test ends. It calls f for pods that come or change.
+func (c *Client) inform(node string, f func(o any)) cache.Store {
+	c.t.Helper()
+	factory := informers.NewSharedInformerFactoryWithOptions(c.Clientset, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.FieldSelector = "spec.nodeName=" + node
+	}))
+	informer := factory.Core().V1().Pods().Informer()
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: f, UpdateFunc: func(_, o any) { f(o) }})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	factory.StartWithContext(ctx)
+	c.t.Cleanup(func() { cancel(); factory.Shutdown() })
+	return informer.GetStore()
+}
+
+// Changes follows the pods of a node with an informer of client-go until the test ends. The function that it returns
+// waits until a pod has an annotation plumb.net/intent, and returns when the informer saw it.
+func (c *Client) Changes(node string) func(name, intent string) time.Time {
+	c.t.Helper()
+	var mu sync.Mutex
+	seen, news := map[string]time.Time{}, make(chan struct{}, 1)
+	note := func(o any) {
+		p := o.(*corev1.Pod)
+		mu.Lock()
+		defer mu.Unlock()
+		if at := p.Name + " " + p.Annotations["plumb.net/intent"]; seen[at].IsZero() {
+			seen[at] = time.Now()
+		}
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	}
+	c.inform(node, note)
+	return func(name, intent string) time.Time {
+		for end := time.After(time.Minute); ; {
+			mu.Lock()
+			at := seen[name+" "+intent]
+			mu.Unlock()
+			if !at.IsZero() {
+				return at
+			}
+			select {
+			case <-news:
+			case <-end:
+				c.t.Fatalf("the informer does not see the annotation of %s", name)
+			}
+		}
 	}
 }
