@@ -165,7 +165,9 @@ func (l listWatch) ListWithContext(ctx context.Context, o metav1.ListOptions) (r
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	err := l.client.Get().Resource("pods").VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
-	l.note(err)
+	if err != nil { // else the watch that follows says whether all is well
+		l.note(err)
+	}
 	return list, final(err)
 }
 

@@ -35,6 +35,8 @@ type Pod struct {
 	Namespace, Name, Node string
 	Annotations           map[string]string
 	HostNetwork           bool
+	// Account is the service account that the pod runs as.
+	Account string
 	// Grace is for how long the pod stays when it is deleted, until [Client.Remove].
 	Grace int64
 }
@@ -49,7 +51,7 @@ func (c *Client) Create(p Pod) (uid string) {
 	created, err := c.CoreV1().Pods(p.Namespace).Create(c.t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Annotations: p.Annotations},
 		Spec: corev1.PodSpec{
-			NodeName: p.Node, HostNetwork: p.HostNetwork, TerminationGracePeriodSeconds: &p.Grace,
+			NodeName: p.Node, HostNetwork: p.HostNetwork, ServiceAccountName: p.Account, TerminationGracePeriodSeconds: &p.Grace,
 			Containers: []corev1.Container{{Name: "c", Image: "i"}},
 		},
 	}, metav1.CreateOptions{})

@@ -6,16 +6,15 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -166,20 +165,20 @@ func (s *Server) Stop() {
 	}
 }
 
-// Config returns how a user reaches the server.
-func (s *Server) Config(user string) *rest.Config {
+// config returns how the owner of a token reaches the server.
+func (s *Server) config(token string) *rest.Config {
 	return &rest.Config{
 		Host:            "https://" + s.Addr(),
-		BearerToken:     user,
+		BearerToken:     token,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: s.file("certs/apiserver.crt")},
 		QPS:             -1, // no limit of the client
 	}
 }
 
-// Client returns a client of a user.
-func (s *Server) Client(user string) *Client {
+// Client returns a client of a user, or of the owner of a token: the token of a user is its name.
+func (s *Server) Client(token string) *Client {
 	s.t.Helper()
-	config := s.Config(user)
+	config := s.config(token)
 	typed, err := kubernetes.NewForConfig(config)
 	s.must(err)
 	untyped, err := dynamic.NewForConfig(config)
@@ -187,10 +186,11 @@ func (s *Server) Client(user string) *Client {
 	return &Client{Clientset: typed, Dynamic: untyped, t: s.t}
 }
 
-// Kubeconfig writes a kubeconfig of a user, and returns its path. The address is that of the server, or of a
-// proxy before it.
-func (s *Server) Kubeconfig(user, addr string) string {
+// Kubeconfig writes a kubeconfig of a user, or of the owner of a token, and returns its path. The address is that
+// of the server, or of a proxy before it.
+func (s *Server) Kubeconfig(token, addr string) string {
 	s.t.Helper()
+	name := fmt.Sprintf("%x", sha256.Sum256([]byte(token+" "+addr)))[:12]
 	if addr == "" {
 		addr = s.Addr()
 	}
@@ -201,11 +201,9 @@ current-context: test
 clusters: [{name: test, cluster: {server: "https://%s", certificate-authority: %q}}]
 users: [{name: test, user: {tokenFile: %q}}]
 contexts: [{name: test, context: {cluster: test, user: test}}]
-`, addr, s.file("certs/apiserver.crt"), s.file("token-"+strings.ReplaceAll(user, ":", "-")))
-	s.must(os.WriteFile(s.file("token-"+strings.ReplaceAll(user, ":", "-")), []byte(user), 0o600))
-	_, port, err := net.SplitHostPort(addr)
-	s.must(err)
-	path := s.file("kubeconfig-" + strings.ReplaceAll(user, ":", "-") + "-" + port)
+`, addr, s.file("certs/apiserver.crt"), s.file("token-"+name))
+	s.must(os.WriteFile(s.file("token-"+name), []byte(token), 0o600))
+	path := s.file("kubeconfig-" + name)
 	s.must(os.WriteFile(path, b.Bytes(), 0o600))
 	return path
 }

@@ -1,0 +1,174 @@
+package kubernetes
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plumb-net/plumb/plugins/kubernetes/kubetest"
+	"github.com/plumb-net/plumb/tests/e2e/host"
+)
+
+// manifests is where the manifests are that users apply.
+const manifests = "../../../deploy/kubernetes"
+
+// TestManifestsAreAccepted has a real API server validate all that the kustomization names, by a dry run.
+func TestManifestsAreAccepted(t *testing.T) {
+	s := kubetest.Start(t)
+	admin := s.Client(kubetest.Admin)
+	admin.Apply(filepath.Join(manifests, "namespace.yaml"), false) // the others are in it
+	named, err := os.ReadFile(filepath.Join(manifests, "kustomization.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(manifests, "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		if !bytes.Contains(named, []byte("- "+filepath.Base(file)+"\n")) {
+			t.Errorf("kustomization.yaml does not name %s", filepath.Base(file))
+		}
+		admin.Apply(file, true)
+	}
+}
+
+// account is a cluster with the account of the agent, and its policy, on two nodes.
+type account struct {
+	server *kubetest.Server
+	admin  *kubetest.Client
+	// token is that of the account, for the pod of the agent on n0.
+	token string
+	audit string // the audit log
+}
+
+func newAccount(t *testing.T, args ...string) *account {
+	t.Helper()
+	dir := t.TempDir()
+	policy, audit := filepath.Join(dir, "policy"), filepath.Join(dir, "log")
+	err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := kubetest.Start(t, append(args, "--audit-policy-file="+policy, "--audit-log-path="+audit)...)
+	a := &account{server: s, admin: s.Client(kubetest.Admin), audit: audit}
+	for _, file := range []string{"namespace.yaml", "account.yaml", "policy.yaml"} {
+		a.admin.Apply(filepath.Join(manifests, file), false)
+	}
+	a.admin.Create(kubetest.Pod{Namespace: "plumb-system", Name: "plumb-agent-n0", Node: "n0", Account: "plumb-agent"})
+	a.token = a.admin.Token("plumb-system", "plumb-agent", "plumb-agent-n0")
+	return a
+}
+
+// TestAccountIsConfined attacks the API server with the token of an agent: it reads pods and writes the status of
+// pods on its own node, and nothing else.
+func TestAccountIsConfined(t *testing.T) {
+	a := newAccount(t)
+	a.admin.Create(kubetest.Pod{Namespace: "default", Name: "own", Node: "n0"})
+	a.admin.Create(kubetest.Pod{Namespace: "default", Name: "other", Node: "n1"})
+	agent := a.server.Client(a.token).RESTClient()
+	patch := func(pod, subresource, body string) error {
+		return agent.Patch("application/strategic-merge-patch+json").Namespace("default").Resource("pods").Name(pod).SubResource(subresource).
+			Body([]byte(body)).Do(t.Context()).Error()
+	}
+	status := `{"metadata":{"annotations":{"plumb.net/status":"{}"}},"status":{"conditions":[{"type":"plumb.net/NetworkReady","status":"True"}]}}`
+	// The policy counts some time after it was created.
+	for end := time.Now().Add(host.Patience); patch("other", "status", status) == nil && time.Now().Before(end); {
+		time.Sleep(100 * time.Millisecond)
+	}
+	for _, c := range []struct{ what, pod, subresource, body, want string }{
+		{"its status", "own", "status", status, ""},
+		{"the status of a pod on another node", "other", "status", status, "on its own node only"},
+		{"a label", "own", "status", `{"metadata":{"labels":{"app":"db"}}}`, "writes no labels"},
+		{"an annotation of others", "own", "status", `{"metadata":{"annotations":{"seccomp":"off"}}}`, "annotations plumb.net/status and"},
+		{"the intent", "own", "status", `{"metadata":{"annotations":{"plumb.net/intent":"{}"}}}`, "annotations plumb.net/status and"},
+		{"a condition of others", "own", "status", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, "the condition plumb.net/NetworkReady only"},
+		{"the phase", "own", "status", `{"status":{"phase":"Failed"}}`, "the condition plumb.net/NetworkReady only"},
+		{"addresses", "own", "status", `{"status":{"podIPs":[{"ip":"10.0.0.1"}]}}`, "the condition plumb.net/NetworkReady only"},
+		{"the pod itself", "own", "", `{"metadata":{"annotations":{"a":"b"}}}`, "cannot patch resource"},
+	} {
+		err := patch(c.pod, c.subresource, c.body)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.what, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", c.what, err, c.want)
+		}
+	}
+	for _, path := range []string{"/api/v1/secrets", "/api/v1/configmaps", "/api/v1/nodes", "/api/v1/namespaces/default/services"} {
+		if err := agent.Get().AbsPath(path).Do(t.Context()).Error(); err == nil || !strings.Contains(err.Error(), "forbidden") {
+			t.Errorf("GET %s: %v", path, err)
+		}
+	}
+	if err := agent.Delete().AbsPath("/api/v1/namespaces/default/pods/own").Do(t.Context()).Error(); err == nil {
+		t.Error("the account deletes a pod")
+	}
+}
+
+// denied returns which requests of the account the API server has denied, as "<verb> <resource>".
+func (a *account) denied(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(a.audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for line := range bytes.Lines(text) {
+		var e struct {
+			Verb           string
+			User           struct{ Username string }
+			ObjectRef      struct{ Resource, Subresource string }
+			ResponseStatus struct{ Code int }
+		}
+		if json.Unmarshal(line, &e) == nil && e.ResponseStatus.Code == http.StatusForbidden && strings.HasSuffix(e.User.Username, ":plumb-agent") {
+			all[strings.TrimSuffix(e.Verb+" "+e.ObjectRef.Resource+"/"+e.ObjectRef.Subresource, "/")] = true
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(all)), ", ")
+}
+
+// TestEveryRightIsNeeded takes each right of the role away. The API server then denies just what needed it, and
+// with the whole role nothing.
+func TestEveryRightIsNeeded(t *testing.T) {
+	for _, c := range []struct{ verb, resource string }{
+		{}, {"get", "pods"}, {"watch", "pods"}, {"list", "pods"}, {"patch", "pods/status"}, {"create", "events"},
+	} {
+		t.Run(strings.ReplaceAll("without "+c.verb+" "+c.resource, "/", "-"), func(t *testing.T) {
+			var args []string
+			if c.verb == "list" { // servers before 1.34 do not stream lists
+				args = []string{"--feature-gates=WatchList=false"}
+			}
+			a := newAccount(t, args...)
+			if c.verb != "" {
+				a.admin.RemoveRight("plumb-agent", c.resource, c.verb)
+			}
+			n := &node{t: t, server: a.server, api: a.admin}
+			kubeconfig := a.server.Kubeconfig(a.token, "")
+			n.Host = host.New(t, host.Options{NoEngine: true, Args: []string{"--kubeconfig", kubeconfig, "--kubernetes-node", "n0"}})
+			n.Start()
+			n.pod("web", `{"interface/eth0":{"bridge":{},"mtu":-1}}`) // fails, which is an event
+			// The agent asks for a pod by itself that the watch does not bring.
+			n.sandbox("s1", "unknown", "00000000-0000-0000-0000-000000000000", strings.Replace(green, "}", `,"wait":2}`, 1)).call("ADD")
+			n.Eventually("the requests", func() error {
+				if is, want := a.denied(t), strings.TrimSpace(c.verb+" "+c.resource); is != want {
+					return fmt.Errorf("denied are %q, want %q", is, want)
+				}
+				if c.verb == "" && n.events("web") == "" {
+					return fmt.Errorf("no event")
+				}
+				return nil
+			})
+		})
+	}
+}
