@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -110,6 +111,23 @@ func (c *Client) Remove(namespace, name string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+}
+
+// Events returns the events of a pod in their order, as "<type> <reason>".
+func (c *Client) Events(namespace, pod string) (all []string) {
+	c.t.Helper()
+	list, err := c.CoreV1().Events(namespace).List(c.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Event) int {
+		order, _ := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+		return order
+	})
+	for _, e := range list.Items {
+		all = append(all, e.Type+" "+e.Reason)
+	}
+	return all
 }
 
 // Follow follows the pods of a node with an informer of client-go until the test ends. It returns a function that

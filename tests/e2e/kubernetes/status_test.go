@@ -3,13 +3,9 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // shown returns what the API server shows of the network of a pod: the condition, and the state and the reason of
@@ -44,24 +40,7 @@ func (n *node) shows(name, want string) {
 }
 
 // events are the events of a pod, in their order.
-func (n *node) events(name string) string {
-	n.t.Helper()
-	list, err := n.api.CoreV1().Events("default").List(n.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	byVersion := map[int]string{}
-	for _, e := range list.Items {
-		var version int
-		fmt.Sscan(e.ResourceVersion, &version)
-		byVersion[version] = e.Type + " " + e.Reason
-	}
-	var all []string
-	for _, v := range slices.Sorted(maps.Keys(byVersion)) {
-		all = append(all, byVersion[v])
-	}
-	return strings.Join(all, ", ")
-}
+func (n *node) events(name string) string { return strings.Join(n.api.Events("default", name), ", ") }
 
 // TestStatus follows what the API server shows of the network of a pod while that is pending, ready, failed, and
 // ready again.
