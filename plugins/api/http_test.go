@@ -86,6 +86,8 @@ func TestProbes(t *testing.T) {
 	}
 	expect("/livez", 200, "alive\n")
 	expect("/readyz", 200, "ready\n")
+	build(t, w, "silent pods\noptional pods down the API server does not answer")
+	expect("/readyz", 200, "ready\n")
 	build(t, w, "silent files\nhealth docker down the socket does not answer\nhealth cni off")
 	expect("/livez", 200, "alive\n")
 	expect("/readyz", 503, "not ready\nfiles: has not said yet what it wants; until then nothing is deleted\ndocker: down: the socket does not answer\n")

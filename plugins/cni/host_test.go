@@ -41,7 +41,9 @@ type fakeHost struct {
 	unreadable    error                     // why the networks cannot be read
 	routes        map[string][]kernel.Route // of namespaces, by path
 	flowsOf       []string                  // the addresses of which connections were deleted
-	awaited       func(cni.Pod) (string, error)
+	why           string                    // why values for a pod may still come
+	deleted       error                     // why none will come
+	asked         cni.Pod
 	detached      []cni.Pod
 }
 
@@ -130,13 +132,24 @@ func (h *fakeHost) Leave(r wire.Request) error {
 }
 
 func (h *fakeHost) Awaited(p cni.Pod) (string, error) {
-	if h.awaited == nil {
-		return "", nil
-	}
-	return h.awaited(p)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asked = p
+	return h.why, h.deleted
 }
 
-func (h *fakeHost) Detached(p cni.Pod) { h.detached = append(h.detached, p) }
+func (h *fakeHost) Detached(p cni.Pod) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.detached = append(h.detached, p)
+}
+
+// awaits sets what is said of pods that are awaited.
+func (h *fakeHost) awaits(why string, deleted error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.why, h.deleted = why, deleted
+}
 
 func (h *fakeHost) Paths() map[uint64]string {
 	return map[uint64]string{7: "/run/netns/7", 8: "/run/netns/8"}

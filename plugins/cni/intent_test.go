@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"strings"
 	"sync"
@@ -175,6 +176,41 @@ func TestPodsOfOneName(t *testing.T) {
 		n.pod(t.Context(), "DEL", "c2", "", "default/web/new", short)
 		if got := n.show(); strings.Contains(got, "interface/web-data") {
 			t.Errorf("left\n%s", got)
+		}
+	})
+}
+
+// TestPodIsAwaited: an ADD that waits tells why values for its pod may still come, and ends at once when the pod was
+// deleted. The host is told when a pod is detached.
+func TestPodIsAwaited(t *testing.T) {
+	in(t, func(t *testing.T, n *node) {
+		const why = "the API server does not answer"
+		n.host.awaits(why, nil)
+		short := strings.Replace(green, "}", `,"wait":3}`, 1)
+		a := n.pod(t.Context(), "ADD", "c1", "/run/netns/7", "default/web/u", short)
+		if a.Error == nil || !strings.HasSuffix(a.Error.Details, "which is not in the intent: "+why) {
+			t.Errorf("%+v", a.Error)
+		}
+		web := cni.Pod{Namespace: "default", Name: "web", UID: "u"}
+		if n.host.asked != web {
+			t.Errorf("asked for %+v, want %+v", n.host.asked, web)
+		}
+		answer := make(chan wire.Answer, 1)
+		go func() { answer <- n.pod(t.Context(), "ADD", "c1", "/run/netns/7", "default/web/u", green) }()
+		time.Sleep(10 * time.Second)
+		began := time.Now()
+		n.host.awaits("", errors.New("the pod was deleted"))
+		n.PodChanged(web)
+		if a := <-answer; a.Error == nil || a.Error.Msg != cni.ErrDeleted.Error() || time.Since(began) > 0 {
+			t.Errorf("%+v after %s", a.Error, time.Since(began))
+		}
+		n.host.awaits("", nil)
+		n.host.detached = nil
+		n.operator(wired("default/web/u")...)
+		n.pod(t.Context(), "ADD", "c1", "/run/netns/7", "default/web/u", green)
+		n.pod(t.Context(), "DEL", "c1", "", "default/web/u", green)
+		if len(n.host.detached) != 1 || n.host.detached[0] != web {
+			t.Errorf("detached are %+v", n.host.detached)
 		}
 	})
 }

@@ -70,9 +70,9 @@ func (a *Agent) line(line string) error {
 			Satisfied: st.State == scheduler.Configured || st.State == scheduler.Observed})
 	case "derived":
 		a.Engine.Edge(scheduler.Edge{From: scheduler.Key(first), To: scheduler.Key(more), Derived: true, Satisfied: true})
-	case "health":
+	case "health", "optional":
 		state, why, _ := strings.Cut(more, " ")
-		a.Parts = append(a.Parts, models.Health{Name: first, State: state, Reason: why, Since: Noon().Add(-5 * time.Minute)})
+		a.Parts = append(a.Parts, models.Health{Name: first, State: state, Reason: why, Since: Noon().Add(-5 * time.Minute), Optional: word == "optional"})
 	case "silent":
 		a.Engine.Source(scheduler.SourceState{Name: first})
 	case "record":
