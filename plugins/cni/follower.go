@@ -12,7 +12,7 @@ import (
 // follower wakes those who wait for keys. There is one watcher for all of them. The
 // zero value is ready.
 type follower struct {
-	pods podIndex // of run alone
+	pods podIndex
 
 	mu    sync.Mutex
 	waits map[scheduler.Key]map[chan struct{}]bool

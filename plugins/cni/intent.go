@@ -129,26 +129,20 @@ func (s *Service) intent(ctx context.Context, c Call) (wants []network.Want, wai
 // wished returns the values of the intent for a pod: its interfaces, their veth peers, and the
 // routes through its interfaces.
 func (s *Service) wished(ctx context.Context, pods []string) (wants []network.Want, err error) {
-	all, err := s.engine.List(ctx, models.KindInterface+"/", models.KindRoute+"/")
+	keys := s.events.pods.keys(pods)
+	if len(keys) == 0 { // which would stand for all
+		return nil, ctx.Err()
+	}
+	all, err := s.engine.List(ctx, keys...)
 	if err != nil {
 		return nil, err
-	}
-	inside, peers := map[string]bool{}, map[string]bool{}
-	for _, st := range all {
-		if v, ok := st.Desired.(*models.Interface); ok && slices.Contains(pods, v.GetNamespace().GetPod()) {
-			inside[nameOf(st.Key)], peers[v.GetVeth().GetPeer()] = true, true
-		}
 	}
 	for _, st := range all {
 		switch v := st.Desired.(type) {
 		case *models.Interface:
-			if inside[nameOf(st.Key)] || peers[nameOf(st.Key)] {
-				wants = append(wants, network.Want{Key: string(st.Key), Value: v})
-			}
+			wants = append(wants, network.Want{Key: string(st.Key), Value: v})
 		case *models.Route:
-			if slices.ContainsFunc(v.Interfaces(), func(name string) bool { return inside[name] }) {
-				wants = append(wants, network.Want{Key: string(st.Key), Value: v})
-			}
+			wants = append(wants, network.Want{Key: string(st.Key), Value: v})
 		}
 	}
 	return wants, nil

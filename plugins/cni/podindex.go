@@ -1,35 +1,45 @@
 package cni
 
 import (
+	"maps"
 	"slices"
+	"sync"
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// podIndex tells which pods a change concerns: what is wanted in them is not known by
-// its keys. The zero value is ready.
+// podIndex tells which pods a change concerns, and which keys the intent has for a pod: neither is known by
+// the keys. The zero value is ready. Its methods may be called from any goroutine.
 type podIndex struct {
-	pods  map[string]string // the pod that an interface is in, by its logical name
-	peers map[string]string // the pod that the other end of its cable is in
+	mu sync.Mutex // guards what follows
+	// interfaces are those in pods, by their logical names.
+	interfaces map[string]placed
+	// peers are the interfaces in pods of which an interface is the other end. Of a valid intent it is one.
+	peers map[string]map[string]bool
+	// names are the interfaces in a pod.
+	names map[string]map[string]bool
+	// through are the routes through an interface, and ways the interfaces of a route.
+	through map[string]map[scheduler.Key]bool
+	ways    map[scheduler.Key][]string
 }
 
-// concerned takes what a watcher tells, and returns the keys of the pods in which
-// something has changed.
+// placed is an interface in a pod.
+type placed struct{ pod, peer string }
+
+// concerned takes changes from a watcher, and returns the keys of the pods in which something has changed.
 func (p *podIndex) concerned(changes []scheduler.Status) (keys []scheduler.Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var pods []string
 	for _, st := range changes {
-		switch v := st.Desired.(type) {
-		case *models.Route:
-			for _, name := range v.Interfaces() {
-				pods = append(pods, p.pods[name])
-			}
-		case *models.Interface:
-			pods = append(pods, p.moved(st.Key, v)...)
-		default: // nobody wants it any more
-			if st.Kind == models.KindInterface {
-				pods = append(pods, p.moved(st.Key, nil)...)
-			}
+		switch st.Kind {
+		case models.KindInterface:
+			v, _ := st.Desired.(*models.Interface) // nil: nobody wants it any more
+			pods = append(pods, p.moved(nameOf(st.Key), placed{v.GetNamespace().GetPod(), v.GetVeth().GetPeer()})...)
+		case models.KindRoute:
+			v, _ := st.Desired.(*models.Route)
+			pods = append(pods, p.routed(st.Key, v)...)
 		}
 	}
 	slices.Sort(pods)
@@ -41,25 +51,83 @@ func (p *podIndex) concerned(changes []scheduler.Status) (keys []scheduler.Key) 
 	return keys
 }
 
-// moved notes where an interface is wanted now, and returns the pods that it was in and is
-// in.
-func (p *podIndex) moved(k scheduler.Key, v *models.Interface) []string {
-	name, pod := nameOf(k), v.GetNamespace().GetPod()
-	was := []string{p.pods[name], p.peers[name], pod}
-	note(&p.pods, name, pod)
-	if peer := v.GetVeth().GetPeer(); peer != "" {
-		note(&p.peers, peer, pod)
+// moved notes where an interface is wanted now, and returns the pods that it was in and is in, and that of the
+// other end of its cable.
+func (p *podIndex) moved(name string, now placed) []string {
+	was := p.interfaces[name]
+	if was.pod != "" {
+		delete(p.interfaces, name)
+		remove(p.peers, was.peer, name)
+		remove(p.names, was.pod, name)
 	}
-	return was
+	if now.pod != "" {
+		put(&p.interfaces, name, now)
+		insert(&p.names, now.pod, name)
+		if now.peer != "" {
+			insert(&p.peers, now.peer, name)
+		}
+	}
+	pods := []string{was.pod, now.pod}
+	for end := range p.peers[name] {
+		pods = append(pods, p.interfaces[end].pod)
+	}
+	return pods
 }
 
-func note(all *map[string]string, name, pod string) {
-	switch {
-	case pod == "":
-		delete(*all, name)
-	case *all == nil:
-		*all = map[string]string{name: pod}
-	default:
-		(*all)[name] = pod
+// routed notes the interfaces of a route, and returns the pods that these were in and are in.
+func (p *podIndex) routed(k scheduler.Key, v *models.Route) (pods []string) {
+	for _, name := range p.ways[k] {
+		remove(p.through, name, k)
+		pods = append(pods, p.interfaces[name].pod)
+	}
+	delete(p.ways, k)
+	if v == nil {
+		return pods
+	}
+	if ways := v.Interfaces(); len(ways) > 0 {
+		put(&p.ways, k, ways)
+		for _, name := range ways {
+			insert(&p.through, name, k)
+			pods = append(pods, p.interfaces[name].pod)
+		}
+	}
+	return pods
+}
+
+// keys returns the keys of the interfaces in a pod, of the other ends of their cables, and of the routes through
+// them. The pod has several names.
+func (p *podIndex) keys(pods []string) []scheduler.Key {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[scheduler.Key]bool{}
+	for _, pod := range pods {
+		for name := range p.names[pod] {
+			all[scheduler.Key(models.InterfaceKey(name))] = true
+			if peer := p.interfaces[name].peer; peer != "" {
+				all[scheduler.Key(models.InterfaceKey(peer))] = true
+			}
+			maps.Copy(all, p.through[name])
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+func put[K comparable, V any](m *map[K]V, k K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[k] = v
+}
+
+func insert[K, E comparable](m *map[K]map[E]bool, k K, e E) {
+	if (*m)[k] == nil {
+		put(m, k, map[E]bool{})
+	}
+	(*m)[k][e] = true
+}
+
+func remove[K, E comparable](m map[K]map[E]bool, k K, e E) {
+	if delete(m[k], e); len(m[k]) == 0 {
+		delete(m, k)
 	}
 }
