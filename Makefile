@@ -36,7 +36,7 @@ KUBERNETES := ./plugins/kubernetes/... ./tests/e2e/kubernetes/...
 KERNELS := ./tests/kernels/...
 apart    = $(filter-out $(shell $(GO) list $(2) 2>/dev/null),$(shell $(GO) list $(1)))
 PLUGINS  = $(call apart,./plugins/...,$(ENGINES) $(STORES) $(KUBERNETES))
-UNIT     = $(call apart,./...,./plugins/... $(ENGINES) $(STORES) $(KINDS) $(AGENTS) $(OUTSIDE) $(KERNELS) ./tests/bench/...)
+UNIT     = $(call apart,./...,./plugins/... $(ENGINES) $(STORES) $(KINDS) $(AGENTS) $(KUBERNETES) $(OUTSIDE) $(KERNELS) ./tests/bench/...)
 
 PROFILE ?= docker
 

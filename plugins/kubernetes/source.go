@@ -139,17 +139,22 @@ func (s *Source) Run(ctx context.Context) error {
 	save := time.NewTimer(0)
 	defer save.Stop()
 	<-save.C
+	unsaved := false
 	for {
 		select {
 		case <-ctx.Done():
-			s.save()
+			if unsaved { // else the copy may have what was not taken yet
+				s.save()
+			}
 			return nil
 		case <-s.store.news:
 			s.submit(s.store.take())
 			s.report()
+			unsaved = true
 			save.Reset(saveDelay)
 		case <-save.C:
 			s.save()
+			unsaved = false
 		}
 	}
 }
@@ -234,7 +239,8 @@ func (s *Source) change(path string, p *Pod, older bool) []scheduler.Change {
 		now.pod, now.values, now.left = was.pod, was.values, true
 	}
 	if older {
-		kept := maps.Clone(was.values)
+		kept := intent.Values{}
+		maps.Copy(kept, was.values)
 		maps.Copy(kept, now.values)
 		now.values = kept
 	}

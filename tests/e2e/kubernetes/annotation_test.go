@@ -1,10 +1,13 @@
 package kubernetes
 
 import (
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/plumb-net/plumb/plugins/kubernetes/kubetest"
 )
 
 // eth0 is an interface with an address that needs nothing of the host.
@@ -177,4 +180,56 @@ func TestSecondInterface(t *testing.T) {
 	if is := web.links(); strings.Contains(is, "eth0") {
 		t.Errorf("the links after DEL are %q", is)
 	}
+}
+
+var again = flag.Int("again", 10, "how often TestCreatedAgain creates a pod again")
+
+// TestCreatedAgain creates a pod again under its name while the sandbox of the one before still runs, which is detached
+// late, as after the node was cut from the API server and the pod was deleted by force. No network of one gets into the
+// other.
+func TestCreatedAgain(t *testing.T) {
+	n := newNode(t)
+	n.Start()
+	var old *sandbox
+	for i := range *again {
+		address := fmt.Sprintf("10.9.%d.%d/16", i/200, 1+i%200)
+		now := n.sandbox(fmt.Sprintf("s%d", i), "db-0", n.pod("db-0", eth0(address)), green)
+		if is := strings.Join(now.add(), " "); is != address {
+			t.Fatalf("the ADD of pod %d answers with %s, want %s", i, is, address)
+		}
+		if old != nil {
+			old.del()
+			if is := old.links(); is != "" {
+				t.Errorf("the links of the sandbox before are %q", is)
+			}
+		}
+		if is := now.links(); is != "eth0" {
+			t.Errorf("the links of sandbox %d after the late DEL are %q", i, is)
+		}
+		old = now
+		n.api.Remove("default", "db-0")
+	}
+	old.del()
+	n.Eventually("nothing is left", func() error {
+		if keys := fmt.Sprint(n.Keys("interface")); strings.Contains(keys, "pod.default.db-0") {
+			return fmt.Errorf("%s", keys)
+		}
+		return nil
+	})
+}
+
+// TestStaticPod attaches a pod that the kubelet runs from a file. The API server has a mirror of it with another UID;
+// the runtime passes that of the file.
+func TestStaticPod(t *testing.T) {
+	n := newNode(t)
+	n.Start()
+	const hash = "6f1e2c0b9f9a3c5d"
+	n.api.Create(kubetest.Pod{Namespace: "default", Name: "static-n0", Node: "n0", Annotations: map[string]string{
+		"plumb.net/intent": eth0("10.9.0.7/24"), "kubernetes.io/config.mirror": hash, "kubernetes.io/config.hash": hash}})
+	s := n.sandbox("s1", "static-n0", hash, green)
+	if is := strings.Join(s.add(), " "); is != "10.9.0.7/24" {
+		t.Errorf("the ADD answers with %s", is)
+	}
+	n.shows("static-n0", "True Configured, ready")
+	s.del()
 }
