@@ -4,7 +4,7 @@ import "github.com/plumb-net/plumb/plugins/loglevel"
 
 // logParts are the parts of the agent that have a logger of their own.
 var logParts = []string{
-	"announcer", "api", "cni", "confirm", "containers", "etcd", "events", "file", "fleet", "history", "oom", "remote", "scheduler", "systemd", "traces",
+	"announcer", "api", "cni", "confirm", "containers", "etcd", "events", "file", "fleet", "history", "kubernetes", "oom", "remote", "scheduler", "systemd", "traces",
 }
 
 // Levels are how much is logged, as it is configured.

@@ -36,9 +36,25 @@ func config(kubeconfig string) (*rest.Config, error) {
 	return c, nil
 }
 
+// readCA reads the certificate of the CA now. The client would read a file again after five minutes only.
+func readCA(c *rest.Config) error {
+	if c.CAFile == "" {
+		return nil
+	}
+	data, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return fmt.Errorf("the certificate of the API server's CA cannot be read: %w", err)
+	}
+	c.CAData, c.CAFile = data, ""
+	return nil
+}
+
 // connect returns a client of the group core that decodes pods as objects.
 func connect(kubeconfig string) (*rest.RESTClient, error) {
 	c, err := config(kubeconfig)
+	if err == nil {
+		err = readCA(c)
+	}
 	if err != nil {
 		return nil, err
 	}

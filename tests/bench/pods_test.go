@@ -65,7 +65,7 @@ func (p *pods) wave(size int) (took, seen []time.Duration) {
 	time.Sleep(200 * time.Millisecond) // until all wait
 	begins := make([]time.Time, size)
 	for i, name := range names {
-		intent := fmt.Sprintf(`{"interface/eth0":{"bridge":{},"addresses":["10.9.0.%d/16"]}}`, i+1)
+		intent := fmt.Sprintf(`{"interface/far":{"veth":{"peer":"eth0"}},"interface/eth0":{"veth":{"peer":"far"},"addresses":["10.9.0.%d/16"]}}`, i+1)
 		begins[i] = time.Now()
 		p.api.Annotate("default", name, kubernetes.IntentAnnotation, intent)
 		seen = append(seen, p.seen(name, intent).Sub(begins[i]))

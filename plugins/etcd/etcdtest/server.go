@@ -16,6 +16,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // patience bounds the start of a server.
@@ -169,6 +173,24 @@ func (s *Server) copy(to, from string) {
 			}
 			return err
 		})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Compact has the server forget all earlier revisions.
+func (s *Server) Compact() {
+	s.t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+s.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close()
+	kv := etcdserverpb.NewKVClient(conn)
+	r, err := kv.Range(s.t.Context(), &etcdserverpb.RangeRequest{Key: []byte("any")})
+	if err == nil {
+		_, err = kv.Compact(s.t.Context(), &etcdserverpb.CompactionRequest{Revision: r.Header.Revision})
 	}
 	if err != nil {
 		s.t.Fatal(err)

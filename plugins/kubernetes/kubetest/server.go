@@ -167,10 +167,11 @@ func (s *Server) Stop() {
 
 // config returns how the owner of a token reaches the server.
 func (s *Server) config(token string) *rest.Config {
+	ca, _ := os.ReadFile(s.file("certs/apiserver.crt")) // without it no request succeeds
 	return &rest.Config{
 		Host:            "https://" + s.Addr(),
 		BearerToken:     token,
-		TLSClientConfig: rest.TLSClientConfig{CAFile: s.file("certs/apiserver.crt")},
+		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
 		QPS:             -1, // no limit of the client
 	}
 }
@@ -206,4 +207,10 @@ contexts: [{name: test, context: {cluster: test, user: test}}]
 	path := s.file("kubeconfig-" + name)
 	s.must(os.WriteFile(path, b.Bytes(), 0o600))
 	return path
+}
+
+// Renew removes the certificate of a server that is stopped. It makes another when it starts.
+func (s *Server) Renew() {
+	s.t.Helper()
+	s.must(os.RemoveAll(s.file("certs")))
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/plumb-net/plumb/plugins/kubernetes/kubetest"
 )
 
-// eth0 is an interface with an address that needs nothing of the host.
+// eth0 is an interface with an address that needs nothing of the host. Both ends of its cable are in the pod.
 func eth0(address string) string {
-	return fmt.Sprintf(`interface/eth0: {bridge: {}, addresses: [%s]}`, address)
+	return fmt.Sprintf("interface/eth0: {veth: {peer: far}, addresses: [%s]}\ninterface/far: {veth: {peer: eth0}}", address)
 }
 
 // TestAnnotation follows pods of one node from their annotations to their networks: an ADD waits for the
