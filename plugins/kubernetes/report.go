@@ -144,7 +144,8 @@ func short(text string) string {
 }
 
 const (
-	// settle is for how long a network must be pending until that is reported: most are ready before.
+	// settle is for how long a network must be pending or failed until that is reported. Most are ready before, and an
+	// operation that fails once, as when a sandbox ends, is not worth an event.
 	settle = 2 * time.Second
 	// pause is between two writes of one pod, and pauseSame if only the reason differs.
 	pause     = time.Second
@@ -290,7 +291,7 @@ func (r *reporter) write(ctx context.Context) time.Duration {
 // the API server.
 func (r *reporter) look(ctx context.Context, path string, p *reported, now time.Time) (asked bool) {
 	v, ok := r.view(path)
-	if !ok || v.left || v.pod.Ended {
+	if !ok || v.left || v.pod.Ended || !v.pod.Deleted.IsZero() && !r.attached(v.pod) {
 		delete(r.pods, path)
 		return false
 	}
@@ -319,7 +320,7 @@ func (r *reporter) look(ctx context.Context, path string, p *reported, now time.
 	case v.pod.shows(st):
 		p.failed = st.State == StateFailed
 		return false
-	case st.State == StatePending && now.Sub(st.Since) < settle:
+	case st.State != StateReady && now.Sub(st.Since) < settle:
 		p.next = st.Since.Add(settle)
 		return false
 	case p.sent.same(st) && now.Sub(p.wrote) < unseen:
