@@ -147,13 +147,12 @@ const (
 	// settle is for how long a network must be pending or failed until that is reported. Most are ready before, and an
 	// operation that fails once, as when a sandbox ends, is not worth an event.
 	settle = 2 * time.Second
-	// pause is between two writes of one pod, and pauseSame if only the reason differs.
+	// pause is the least time between two writes of one pod, and pauseSame if the state is the same: only the reason
+	// differs, or the API server does not show the last write.
 	pause     = time.Second
 	pauseSame = 30 * time.Second
-	// between is between two writes of this node.
+	// between is the least time between two writes of this node.
 	between = 200 * time.Millisecond
-	// unseen is after which time a status is written again that the API server took and does not show.
-	unseen = 10 * time.Second
 	// firstWrite and lastWrite bound the time until a write that failed is tried again.
 	firstWrite = time.Second
 	lastWrite  = time.Minute
@@ -164,6 +163,8 @@ const (
 type reporter struct {
 	*Source
 	pods map[string]*reported // by path
+	// next is the earliest time of the next write.
+	next time.Time
 }
 
 // reported is what is known of the status of one pod.
@@ -171,11 +172,12 @@ type reported struct {
 	uid string
 	// next is when the pod is looked at again; zero: when something changes.
 	next time.Time
-	// state and its begin, as computed last.
+	// last is the last computed status.
 	last  Status
 	wrote time.Time
 	sent  Status
 	wait  time.Duration // after a failure
+	again time.Time     // the earliest time of the next try after a failure
 	// failed: the last state that was written was StateFailed.
 	failed bool
 }
@@ -264,9 +266,12 @@ func (r *reporter) due(path string, at time.Time) {
 	}
 }
 
-// write looks at one pod that is due, and returns for how long there is nothing to do.
+// write writes the status of one pod that is due, and returns for how long there is nothing to do.
 func (r *reporter) write(ctx context.Context) time.Duration {
 	now := time.Now()
+	if wait := r.next.Sub(now); wait > 0 {
+		return wait
+	}
 	var first string
 	for _, path := range slices.Sorted(maps.Keys(r.pods)) {
 		if at := r.pods[path].next; !at.IsZero() && (first == "" || at.Before(r.pods[first].next)) {
@@ -282,7 +287,7 @@ func (r *reporter) write(ctx context.Context) time.Duration {
 	p := r.pods[first]
 	p.next = time.Time{}
 	if r.look(ctx, first, p, now) {
-		return between
+		r.next = time.Now().Add(between)
 	}
 	return 0
 }
@@ -297,6 +302,10 @@ func (r *reporter) look(ctx context.Context, path string, p *reported, now time.
 	}
 	if uid := string(v.pod.UID); uid != p.uid {
 		*p = reported{uid: uid}
+	}
+	if now.Before(p.again) {
+		p.next = p.again
+		return false
 	}
 	if strings.TrimSpace(v.pod.Intent) == "" {
 		if v.pod.Status == "" && v.pod.Ready == (condition{}) {
@@ -322,9 +331,6 @@ func (r *reporter) look(ctx context.Context, path string, p *reported, now time.
 		return false
 	case st.State != StateReady && now.Sub(st.Since) < settle:
 		p.next = st.Since.Add(settle)
-		return false
-	case p.sent.same(st) && now.Sub(p.wrote) < unseen:
-		p.next = p.wrote.Add(unseen)
 		return false
 	case p.sent.State == st.State && p.sent.Observed == st.Observed && now.Sub(p.wrote) < pauseSame:
 		p.next = p.wrote.Add(pauseSame)
@@ -353,7 +359,8 @@ func (r *reporter) send(ctx context.Context, pod *Pod, p *reported, st *Status, 
 	case isGone(err): // another pod has the name now, or none has
 	default:
 		p.wait = min(max(2*p.wait, firstWrite), lastWrite)
-		p.next = now.Add(p.wait)
+		p.again = now.Add(p.wait)
+		p.next = p.again
 	}
 	return true
 }
