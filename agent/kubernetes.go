@@ -18,10 +18,8 @@ func (a *agent) openPods() intent.Source {
 		Decode:   a.reach.decode,
 		Engine:   a.sched,
 		Attached: func(pod string) bool { path, _ := a.host.store.Pod(pod); return path != "" },
-		Changed: func(namespace, name, uid string) {
-			a.cni.PodChanged(cni.Pod{Namespace: namespace, Name: name, UID: uid})
-		},
-		Log: a.log.With("part", "kubernetes"),
+		Changed:  func(pod string) { a.cni.PodChanged(pod) },
+		Log:      a.log.With("part", "kubernetes"),
 	})
 	return a.pods
 }

@@ -31,7 +31,7 @@ var sourceKinds = []sourceKind{
 	{name: file.Name, used: func(c Config) bool { return c.Intent != "" }, open: func(a *agent) intent.Source {
 		return file.New(a.config.Intent, a.sched, file.Options{Log: a.log.With("part", "file")})
 	}},
-	// What pods want is weaker than what operators write: whoever may create a pod may write its annotations.
+	// Values of pods are weaker than values of operators: anyone who may create a pod may write its annotations.
 	{name: kubernetes.Name, used: func(c Config) bool { return c.Kubeconfig != "" }, open: (*agent).openPods, optional: true},
 	{name: ledgerSource, used: always},
 }

@@ -200,7 +200,7 @@ func TestPodIsAwaited(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		began := time.Now()
 		n.host.awaits("", errors.New("the pod was deleted"))
-		n.PodChanged(web)
+		n.PodChanged("default/web")
 		if a := <-answer; a.Error == nil || a.Error.Msg != cni.ErrDeleted.Error() || time.Since(began) > 0 {
 			t.Errorf("%+v after %s", a.Error, time.Since(began))
 		}

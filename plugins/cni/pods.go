@@ -30,14 +30,8 @@ func podNames(args, container string) []string {
 	return []string{p.Namespace + "/" + p.Name, p.Namespace + "/" + p.Name + "/" + p.UID}
 }
 
-// PodChanged has the ADDs of a pod look again at what they wait for. Without a name, those of all pods do.
-func (s *Service) PodChanged(p Pod) {
-	if p.Name == "" {
-		s.events.tell()
-		return
-	}
-	s.events.tell(podKey(p.Namespace + "/" + p.Name))
-}
+// PodChanged wakes the ADDs that wait for values of a pod, <namespace>/<name>.
+func (s *Service) PodChanged(pod string) { s.events.tell(podKey(pod)) }
 
 // pods returns the names of the pod of a call.
 func (c Call) pods() []string { return podNames(c.Args.Args, c.ContainerID) }

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"reflect"
@@ -41,13 +42,11 @@ type follower struct {
 	mu     sync.Mutex       // guards what follows
 	client *rest.RESTClient // of this turn
 	err    error            // of the last request; nil: the server answers
-	// since is when the server was last known to answer.
-	since time.Time
+	since  time.Time        // when the requests began to fail
 }
 
 var (
 	errNever  = errors.New("the API server was not asked yet")
-	errSilent = errors.New("the API server was silent")
 	errClosed = errors.New("the connection was closed without an answer")
 )
 
@@ -81,18 +80,17 @@ func (f *follower) turn(ctx context.Context) {
 	f.mu.Lock()
 	f.client = c
 	f.mu.Unlock()
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
+	ctx, stop := context.WithCancel(ctx)
 	f.store.hear()
 	var guard sync.WaitGroup
 	defer guard.Wait()
-	defer stop(nil)
+	defer stop()
 	guard.Go(func() {
 		for {
 			rest := f.silence - f.store.silence()
 			if rest <= 0 {
 				f.log.Warn("the API server was silent; its pods are listed again", "for", f.silence)
-				stop(errSilent)
+				stop()
 				return
 			}
 			select {
@@ -113,7 +111,7 @@ func (f *follower) note(err error) {
 	f.mu.Lock()
 	was := f.err
 	f.err = err
-	if err == nil {
+	if err != nil && (was == nil || errors.Is(was, errNever)) {
 		f.since = time.Now()
 	}
 	f.mu.Unlock()
@@ -136,15 +134,21 @@ func (f *follower) get(ctx context.Context, namespace, name string) (*object, er
 	return o, c.Get().Resource("pods").Namespace(namespace).Name(name).Do(ctx).Into(o)
 }
 
-// reached returns when the server last answered, and nil if it does now, else why not.
-func (f *follower) reached() (last time.Time, err error) {
+// trouble returns why requests fail and since when, or "". asked is false before the first request.
+func (f *follower) trouble() (why string, asked bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.since, f.err
+	switch {
+	case f.err == nil:
+		return "", true
+	case errors.Is(f.err, errNever):
+		return f.err.Error(), false
+	}
+	return fmt.Sprintf("requests to the API server fail since %s: %v", f.since.UTC().Format(time.RFC3339), f.err), true
 }
 
-// listWatch are the requests of the reflector. It returns at once if a request fails, and does not try again
-// by itself: it would not end with its context.
+// listWatch sends the requests of the reflector. A request that fails ends the turn: the retries of the reflector
+// do not end with its context.
 type listWatch struct {
 	*follower
 	client *rest.RESTClient
@@ -165,7 +169,7 @@ func (l listWatch) ListWithContext(ctx context.Context, o metav1.ListOptions) (r
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
 	err := l.client.Get().Resource("pods").VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
-	if err != nil { // else the watch that follows says whether all is well
+	if err != nil { // success is noted by the watch that follows
 		l.note(err)
 	}
 	return list, final(err)
@@ -198,7 +202,7 @@ func (l listWatch) Watch(o metav1.ListOptions) (watch.Interface, error) {
 	return l.WatchWithContext(context.Background(), o)
 }
 
-// final hides the type of an error: after some the reflector tries again by itself.
+// final hides the type of an error, so that the reflector does not retry.
 func final(err error) error {
 	if err == nil {
 		return nil
@@ -206,7 +210,7 @@ func final(err error) error {
 	return errors.New(err.Error())
 }
 
-// quiet are the messages of client-go, which is at level info about what is no news for operators.
+// quiet drops the messages of client-go at the level info: they do not concern operators.
 type quiet struct{ slog.Handler }
 
 // Enabled implements [slog.Handler].

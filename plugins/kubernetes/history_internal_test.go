@@ -21,7 +21,7 @@ import (
 //	list pods=(NAME,…)          the API server lists these pods; with version=V that is its version
 //	attach NAME uid=U, detach NAME uid=U
 //	accept                      an operator accepts the API server
-//	awaited NAME uid=U          what an ADD is told
+//	awaited NAME uid=U          the result of Awaited for an ADD
 //	save                        the agent stops and starts, with the copy of the pods
 func TestHistories(t *testing.T) {
 	datadriven.Walk(t, "testdata/histories", func(t *testing.T, path string) {

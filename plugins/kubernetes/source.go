@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,9 +30,9 @@ type Options struct {
 	Decode Decoder
 	// Attached reports whether a runtime has attached a pod, <namespace>/<name>/<uid>. It returns quickly.
 	Attached func(pod string) bool
-	// Changed is called when what [Source.Awaited] returns of a pod may have changed: "" for all pods.
-	// Nil: nobody asks.
-	Changed func(namespace, name, uid string)
+	// Changed, if not nil, is called when the result of [Source.Awaited] for a pod, <namespace>/<name>, may have
+	// changed.
+	Changed func(pod string)
 	// Engine is asked for the statuses that are written to the pods. Nil: none are written.
 	Engine Engine
 	// Silence is for how long the API server may be silent until its pods are listed again. Default: 90 s,
@@ -50,9 +49,9 @@ type Source struct {
 	store  *store
 	follow *follower
 
-	// What follows belongs to Run.
+	// The next two fields are used by Run only.
 	pods map[string]*podState // by path
-	// complete: a complete transaction was submitted.
+	// complete reports whether a complete transaction was submitted.
 	complete bool
 
 	mu     sync.Mutex // guards what follows
@@ -85,7 +84,7 @@ type view struct {
 	left  bool
 }
 
-// podState is what is wanted of the pods of one path.
+// podState holds the desired values of the pods of one path.
 type podState struct {
 	pod    *Pod
 	values intent.Values
@@ -102,7 +101,7 @@ func New(to intent.Submitter, o Options) *Source {
 		o.Silence = silence
 	}
 	if o.Changed == nil {
-		o.Changed = func(string, string, string) {}
+		o.Changed = func(string) {}
 	}
 	s := &Source{opts: o, to: to, store: newStore(), pods: map[string]*podState{},
 		wrong: map[string]error{}, gone: map[string]time.Time{}, asked: map[string]time.Time{},
@@ -203,19 +202,14 @@ func (s *Source) submit(t taken) {
 		txn.Note = fmt.Sprintf("%d pods", n)
 	}
 	if t.listed && !s.complete {
-		// From here on what is not named is not wanted.
+		// Keys that are not named are no longer wanted.
 		s.complete, txn.Complete, txn.Want = true, true, intent.Changes(nil, s.all())
 	}
 	if txn.Complete || len(txn.Want) > 0 {
 		s.to.Submit(txn)
 	}
-	for path, p := range t.pods {
-		namespace, name, _ := strings.Cut(path, "/")
-		if p != nil {
-			s.opts.Changed(namespace, name, p.RuntimeUID)
-		} else {
-			s.opts.Changed(namespace, name, "")
-		}
+	for path := range t.pods {
+		s.opts.Changed(path)
 	}
 }
 
@@ -261,7 +255,7 @@ func (s *Source) change(path string, p *Pod, older bool) []scheduler.Change {
 	return intent.Changes(was.values, now.values)
 }
 
-// show has the reporter look at a pod. The lock is held.
+// show passes a pod to the reporter. The lock is held.
 func (s *Source) show(path string, now *podState, wrong error) {
 	if was, ok := s.shown[path]; ok {
 		delete(s.bases, was.pod.keyBase())
@@ -334,10 +328,10 @@ func (s *Source) all() intent.Values {
 // values no longer.
 func (s *Source) Detached(namespace, name string) { s.store.touch(namespace + "/" + name) }
 
-// Accept believes an API server that is older than what it had shown before.
+// Accept accepts an API server that is older than before: values that it lacks are withdrawn.
 func (s *Source) Accept() { s.store.accept() }
 
-// count notes how many keys there are, and forgets pods that nobody can wait for any more.
+// count updates the number of keys, and drops the records of pods that no ADD can be waiting for.
 func (s *Source) count(older bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -350,7 +344,7 @@ func (s *Source) count(older bool) {
 	}
 }
 
-// forget is when a pod that was deleted, or asked for, is forgotten: no ADD waits so long.
+// forget is the age at which records of deleted pods and of reads are dropped. No ADD waits so long.
 const forget = 10 * time.Minute
 
 // Health implements [intent.Source].
@@ -364,7 +358,7 @@ func (s *Source) Health() models.Health {
 
 // report updates the health.
 func (s *Source) report() {
-	last, err := s.follow.reached()
+	why, asked := s.follow.trouble()
 	pods, listed, older := s.store.state()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -372,17 +366,15 @@ func (s *Source) report() {
 		"node": s.opts.Node, "pods": fmt.Sprint(pods), "keys": fmt.Sprint(s.keys), "version": s.store.newest(),
 	}}
 	switch {
-	case errors.Is(err, errNever):
-		h.State, h.Reason = "starting", err.Error()
-	case err != nil && last.IsZero():
-		h.State, h.Reason = "down", fmt.Sprintf("the API server was not reached yet: %v", err)
-	case err != nil:
-		h.State, h.Reason = "down", fmt.Sprintf("the API server has not answered since %s: %v; what pods want stays", last.UTC().Format(time.RFC3339), err)
+	case !asked:
+		h.State, h.Reason = "starting", why
+	case why != "":
+		h.State, h.Reason = "down", why+"; the values of the pods stay"
 	case !listed:
 		h.State, h.Reason = "starting", "the pods were not listed yet"
 	case older:
-		h.State, h.Reason = "degraded", "the API server is older than what it had shown before, as after a restore of its etcd: nothing that pods want "+
-			"is withdrawn until \"agentctl resync --accept\""
+		h.State, h.Reason = "degraded", "the API server is older than before, as after a restore of its etcd; no value is withdrawn; "+
+			"run \"agentctl resync --accept\" to accept it"
 	case len(s.wrong) > 0:
 		path := slices.Min(slices.Collect(maps.Keys(s.wrong)))
 		h.Reason = fmt.Sprintf("the intent of the pod %s cannot be read: %v", path, s.wrong[path])
@@ -408,14 +400,14 @@ func (s *Source) report() {
 // ErrDeleted reports that the API server has deleted a pod that is being attached.
 var ErrDeleted = errors.New("the pod was deleted")
 
-// Awaited returns why a pod that a runtime attaches may still want more, or "". It returns ErrDeleted if the
-// API server has deleted the pod. The first call for a pod that is not known has it read by itself, in case
-// that the watch is late.
+// Awaited returns why values for a pod that a runtime attaches may still come, or "". It returns ErrDeleted if the
+// API server has deleted the pod. The first call for an unknown pod starts one read of that pod, in case the watch
+// is late.
 func (s *Source) Awaited(namespace, name, uid string) (string, error) {
 	path := namespace + "/" + name
 	p := s.store.get(path)
 	known := p != nil && p.RuntimeUID == uid
-	last, err := s.follow.reached()
+	why, _ := s.follow.trouble()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, gone := s.gone[path+"/"+uid]; gone && !known {
@@ -434,20 +426,18 @@ func (s *Source) Awaited(namespace, name, uid string) (string, error) {
 		}
 	}
 	switch {
-	case err != nil && last.IsZero():
-		return fmt.Sprintf("the API server was not reached yet: %v", err), nil
-	case err != nil:
-		return fmt.Sprintf("the API server has not answered since %s: %v", last.UTC().Format(time.RFC3339), err), nil
+	case why != "":
+		return why, nil
 	case p != nil:
 		return fmt.Sprintf("the API server has a pod of this name with the UID %s, not %s", p.RuntimeUID, uid), nil
 	}
 	return "the API server has no such pod on the node " + s.opts.Node, nil
 }
 
-// lookDelay is after which time a pod that the watch has not brought is read by itself.
+// lookDelay is how long the watch may take to deliver a pod until the pod is read by a request of its own.
 const lookDelay = 300 * time.Millisecond
 
-// look reads one pod, unless the watch brings it first.
+// look reads one pod, unless the watch delivers it within lookDelay.
 func (s *Source) look(ctx context.Context, namespace, name, uid string) {
 	select {
 	case <-time.After(lookDelay):

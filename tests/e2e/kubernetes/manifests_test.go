@@ -48,7 +48,7 @@ func TestManifestsAreAccepted(t *testing.T) {
 type account struct {
 	server *kubetest.Server
 	admin  *kubetest.Client
-	// token is that of the account, for the pod of the agent on n0.
+	// token is a token of the account, bound to the pod of the agent on n0.
 	token string
 	audit string // the audit log
 }
