@@ -162,7 +162,9 @@ const (
 // should be: nothing depends on it having seen a change.
 type reporter struct {
 	*Source
-	pods map[string]*reported // by path
+	patch func(ctx context.Context, p *Pod, s *Status) error
+	event func(ctx context.Context, p *Pod, s Status)
+	pods  map[string]*reported // by path
 	// next is the earliest time of the next write.
 	next time.Time
 }
@@ -180,6 +182,10 @@ type reported struct {
 	again time.Time     // the earliest time of the next try after a failure
 	// failed: the last state that was written was StateFailed.
 	failed bool
+}
+
+func newReporter(s *Source) *reporter {
+	return &reporter{Source: s, patch: s.follow.patchStatus, event: s.follow.event, pods: map[string]*reported{}}
 }
 
 // run reports until ctx ends.
@@ -344,7 +350,7 @@ func (r *reporter) look(ctx context.Context, path string, p *reported, now time.
 
 // send writes a status, or removes it if st is nil.
 func (r *reporter) send(ctx context.Context, pod *Pod, p *reported, st *Status, now time.Time) (asked bool) {
-	err := r.follow.patchStatus(ctx, pod, st)
+	err := r.patch(ctx, pod, st)
 	r.noteWrite(err)
 	switch {
 	case err == nil:
@@ -353,7 +359,7 @@ func (r *reporter) send(ctx context.Context, pod *Pod, p *reported, st *Status, 
 			p.sent = *st
 			if failed := st.State == StateFailed; failed != p.failed && st.State != StatePending {
 				p.failed = failed
-				r.follow.event(ctx, pod, *st)
+				r.event(ctx, pod, *st)
 			}
 		}
 	case isGone(err): // another pod has the name now, or none has

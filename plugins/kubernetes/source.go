@@ -133,7 +133,7 @@ func (s *Source) Run(ctx context.Context) error {
 	defer beside.Wait()
 	beside.Go(func() { s.follow.run(ctx) })
 	if s.opts.Engine != nil {
-		beside.Go(func() { (&reporter{Source: s, pods: map[string]*reported{}}).run(ctx) })
+		beside.Go(func() { newReporter(s).run(ctx) })
 	}
 	save := time.NewTimer(0)
 	defer save.Stop()
