@@ -17,14 +17,13 @@ import (
 const (
 	// IntentAnnotation holds the values that a pod wants, as a map of local keys to values.
 	IntentAnnotation = "plumb.net/intent"
-	// configHash is the UID of a static pod on its mirror at the API server. Runtimes pass it as the UID of
-	// the pod.
+	// configHash holds the UID that runtimes pass for a static pod. The mirror pod at the API server has another UID
+	// and carries this annotation (kubelet, pkg/kubelet/config).
 	configHash   = "kubernetes.io/config.hash"
 	configMirror = "kubernetes.io/config.mirror"
 )
 
-// object is a pod as far as it is decoded. A type with all fields would take ten times the memory, and its
-// module more than the rest of the agent.
+// object holds the fields of a pod that are decoded. With k8s.io/api every field of every pod would be decoded.
 type object struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -70,7 +69,7 @@ func (l *objectList) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// codecs decode pods as objects.
+// codecs returns a serializer that decodes pods as objects, and the version of the API.
 func codecs() (runtime.NegotiatedSerializer, schema.GroupVersion) {
 	v1 := schema.GroupVersion{Version: "v1"}
 	scheme := runtime.NewScheme()
@@ -80,7 +79,7 @@ func codecs() (runtime.NegotiatedSerializer, schema.GroupVersion) {
 	return serializer.NewCodecFactory(scheme).WithoutConversion(), v1
 }
 
-// Pod is what is kept of a pod. It is not changed.
+// Pod holds the fields of a pod that the store keeps. It is immutable.
 type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -91,9 +90,9 @@ type Pod struct {
 	Version     string `json:"version"`
 	Intent      string `json:"intent,omitempty"`
 	HostNetwork bool   `json:"host_network,omitempty"`
-	// Ended: all containers have ended, and none starts again.
+	// Ended reports whether all containers have ended and none is restarted.
 	Ended bool `json:"ended,omitempty"`
-	// Status and Ready are what the agent has written to the pod.
+	// Status and Ready are the annotation and the condition that the agent writes.
 	Status  string    `json:"-"`
 	Ready   condition `json:"-"`
 	Deleted time.Time `json:"deleted,omitzero"`
@@ -110,7 +109,7 @@ func (p *Pod) namespaceKey() scheduler.Key {
 	return scheduler.Key(models.NamespacePodKey(p.runtimeName()))
 }
 
-// trim returns what is kept of an object.
+// trim returns the fields of an object that the store keeps.
 func trim(o *object) *Pod {
 	p := &Pod{
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, RuntimeUID: string(o.UID), Version: o.ResourceVersion,

@@ -419,6 +419,9 @@ func (s *Source) Awaited(namespace, name, uid string) (string, error) {
 		}
 		return "", nil
 	}
+	if uid == "" {
+		return "the runtime does not pass the UID of the pod (K8S_POD_UID), which values of annotations require", nil
+	}
 	if _, done := s.asked[path+"/"+uid]; !done {
 		s.asked[path+"/"+uid] = time.Now()
 		if s.life != nil {

@@ -11,18 +11,18 @@ import (
 // store keeps the pods of the node. The reflector fills it; its methods may be called from any goroutine.
 type store struct {
 	mu sync.Mutex // guards what follows
-	// pods are those of the API server by path, known by an earlier run until the first list.
+	// pods are the pods by path: those of the saved copy until the first list, then those of the API server.
 	pods map[string]*Pod
 	// dirty are the paths of pods that changed since take.
 	dirty map[string]bool
-	// version is the newest that was seen of the API server, in an earlier run too.
+	// version is the newest resource version that the API server has returned, in earlier runs too.
 	version string
-	// listed: the API server has listed its pods in this run.
+	// listed reports whether the API server has listed its pods in this run.
 	listed bool
-	// older: the API server has listed a version older than one that it had shown before.
+	// older reports whether the API server has listed a version older than version.
 	older bool
 	heard time.Time
-	news  chan struct{} // a signal that there is something to take
+	news  chan struct{} // signals changes for take
 }
 
 func newStore() *store {
@@ -34,8 +34,8 @@ var (
 	_ cache.ReflectorBookmarkStore = (*store)(nil)
 )
 
-// Transformer implements [cache.TransformingStore]: a list that is streamed keeps no more than names,
-// annotations and statuses of pods.
+// Transformer implements [cache.TransformingStore]. It drops metadata that trim does not read, so that a streamed
+// list does not hold it.
 func (s *store) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		if o, ok := o.(*object); ok {
@@ -82,7 +82,7 @@ func (s *store) Replace(list []any, version string) error {
 	for _, o := range list {
 		s.put(trim(o.(*object)))
 	}
-	// A store of etcd that was restored from a backup counts on from there.
+	// The revisions of an etcd that was restored from a backup continue from those of the backup.
 	if order, err := resourceversion.CompareResourceVersion(version, s.version); err == nil && s.version != "" && order < 0 {
 		s.older, s.version = true, ""
 	}
@@ -110,7 +110,7 @@ func (s *store) put(p *Pod) {
 	s.see(p.Version)
 }
 
-// see notes a version, and that the server was heard. The lock is held.
+// see records a version, and the time of this message of the server. The lock is held.
 func (s *store) see(version string) {
 	s.heard = time.Now()
 	if order, err := resourceversion.CompareResourceVersion(version, s.version); s.version == "" || err == nil && order > 0 {
@@ -125,7 +125,7 @@ func (s *store) signal() {
 	}
 }
 
-// load fills the store with what an earlier run has saved.
+// load fills the store with the saved copy of an earlier run.
 func (s *store) load(pods []*Pod, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *store) load(pods []*Pod, version string) {
 	s.signal()
 }
 
-// look puts a pod that was read by itself, unless the store has a newer one.
+// look stores a pod that was read by a request of its own, unless the store has a newer one.
 func (s *store) look(o *object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,7 @@ func (s *store) look(o *object) {
 	s.signal()
 }
 
-// touch has a pod taken again.
+// touch marks a pod as changed.
 func (s *store) touch(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,9 +160,9 @@ func (s *store) touch(path string) {
 	s.signal()
 }
 
-// taken is what a source takes of the store.
+// taken is a result of take.
 type taken struct {
-	pods          map[string]*Pod // those that changed by path; nil: deleted
+	pods          map[string]*Pod // the changed pods by path; nil if deleted
 	listed, older bool
 }
 
@@ -178,7 +178,7 @@ func (s *store) take() taken {
 	return t
 }
 
-// accept believes the API server although it is older than what was known.
+// accept accepts an API server that is older than before.
 func (s *store) accept() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,14 +212,14 @@ func (s *store) newest() string {
 	return s.version
 }
 
-// silence returns for how long nothing was heard of the server.
+// silence returns the time since the last message of the server.
 func (s *store) silence() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Since(s.heard)
 }
 
-// hear begins to count the silence anew.
+// hear restarts the measurement of silence.
 func (s *store) hear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

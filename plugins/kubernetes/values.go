@@ -18,9 +18,9 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// Whoever may create a pod may write its annotations. So the values of a pod are confined: they are in the
-// network namespace of that pod, name only each other, and neither read files of the host nor take the
-// addresses of interfaces that the runtime has made.
+// Anyone who may create a pod may write its annotations. So the values of a pod are confined: they are in the
+// network namespace of that pod and refer only to each other. They neither read files of the host nor change
+// interfaces that the runtime has created.
 
 const (
 	// maxKeys bounds the keys that one pod may want.
@@ -32,29 +32,28 @@ const (
 )
 
 var (
-	// podKinds are the kinds of values that a pod may want.
+	// podKinds are the kinds that an annotation may contain.
 	podKinds = []string{models.KindInterface, models.KindAddress, models.KindRoute, models.KindRule, models.KindNeighbor, models.KindNexthop,
 		models.KindFDB, models.KindQdisc, models.KindMirror, models.KindNftables, models.KindSysctl}
-	// podLinks are the types of links that a pod may want. Of the others some read keys from files of the
-	// host, some take over links that are not the pod's, and some load drivers of the kernel.
+	// podLinks are the types of links that an annotation may contain. Other types read keys from files of the
+	// host, take over links of others, or create devices for processes.
 	podLinks = []string{"bridge", "dummy", "ifb", "ipvlan", "macvlan", "veth", "vlan", "vrf", "vxlan"}
-	// podSysctls are the settings that a pod may want, as for path.Match. Those without an interface are the
-	// settings of the network that Kubernetes has pods set, too (safe sysctls).
+	// podSysctls are patterns for path.Match of the settings that an annotation may contain. Those without an
+	// interface are the network settings in the list of safe sysctls of Kubernetes.
 	podSysctls = []string{"net.ipv4.conf.IFNAME.*", "net.ipv6.conf.IFNAME.*", "net.ipv4.neigh.IFNAME.*", "net.ipv6.neigh.IFNAME.*",
 		"net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports", "net.ipv4.ip_unprivileged_port_start", "net.ipv4.ping_group_range",
 		"net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_keepalive_time",
 		"net.ipv4.tcp_rmem", "net.ipv4.tcp_syncookies", "net.ipv4.tcp_wmem"}
 
-	// localName is a name in an annotation. Without dots it ends the name of the key, and no two pods have
-	// equal keys.
+	// localName matches the names in an annotation. They have no dots, so that no two pods have equal keys.
 	localName = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_-]{0,62}$`)
 )
 
 // Decoder decodes a value and applies the policy of the agent for values that others write.
 type Decoder func(key string, data []byte) (proto.Message, error)
 
-// valuesOf returns the values that a pod wants. The error is about the annotation as a whole; what is wrong with
-// one value makes that value invalid.
+// valuesOf returns the desired values of a pod. It returns an error if the annotation cannot be read as a whole. An
+// error in one value makes only that value invalid.
 func valuesOf(p *Pod, decode Decoder) (intent.Values, error) {
 	if strings.TrimSpace(p.Intent) == "" {
 		return nil, nil
@@ -92,11 +91,11 @@ func valuesOf(p *Pod, decode Decoder) (intent.Values, error) {
 	return values, nil
 }
 
-// keyName is the name that a local name of the pod has in keys.
+// keyName returns the name of the key for a local name.
 func (p *Pod) keyName(local string) string { return p.keyBase() + "." + local }
 
-// keyBase is what the names of all keys of the pod begin with: pod.<namespace>.<name>. A namespace and a local name
-// have no dots. A name that is too long for a key is replaced by a digest.
+// keyBase returns the common prefix of the names of all keys of the pod: pod.<namespace>.<name>, or pod.<digest> if
+// that is too long for a key.
 func (p *Pod) keyBase() string {
 	base := "pod." + p.Namespace + "." + p.Name
 	if len(base)+1+maxLocal > models.MaxName {
@@ -105,7 +104,7 @@ func (p *Pod) keyBase() string {
 	return base
 }
 
-// value decodes one value and moves it into the pod.
+// value decodes one value, and sets its namespace and its references to those of the pod.
 func (p *Pod) value(kind, local string, data []byte, decode Decoder) (proto.Message, error) {
 	if !slices.Contains(podKinds, kind) {
 		return nil, invalid("", "pods cannot want values of the kind %s; they can want %s", kind, strings.Join(podKinds, ", "))
@@ -159,7 +158,7 @@ func (p *Pod) value(kind, local string, data []byte, decode Decoder) (proto.Mess
 	return decode(kind+"/"+p.keyName(local), models.Encode(msg))
 }
 
-// confined refuses what reaches out of the pod.
+// confined returns an error for a value that reaches out of the pod.
 func confined(msg proto.Message) error {
 	m := msg.ProtoReflect()
 	if at := namespaceIn(m); at != "" {
