@@ -1,11 +1,16 @@
 package agent
 
 import (
+	"context"
+	"io"
+	"log/slog"
 	"slices"
 
+	"github.com/plumb-net/plumb/plugins/buildinfo"
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/etcd"
 	"github.com/plumb-net/plumb/plugins/file"
+	"github.com/plumb-net/plumb/plugins/fleet/record"
 	"github.com/plumb-net/plumb/plugins/intent"
 	"github.com/plumb-net/plumb/plugins/kubernetes"
 	"github.com/plumb-net/plumb/scheduler"
@@ -65,4 +70,20 @@ func (a *agent) openSources() {
 			a.sources = append(a.sources, k.open(a))
 		}
 	}
+}
+
+func storeConfig(c Config, log *slog.Logger) etcd.Config {
+	labels, _ := record.ParseLabels(c.Labels) // checked
+	return etcd.Config{
+		Label: c.Label, StateDir: c.StateDir, RunDir: c.RunDir,
+		Endpoints: c.Etcd, CAFile: c.EtcdCA, CertFile: c.EtcdCert, KeyFile: c.EtcdKey,
+		User: c.EtcdUser, PasswordFile: c.EtcdPasswordFile,
+		Version: buildinfo.Version(), Labels: labels, Log: log.With("part", "etcd"),
+	}
+}
+
+// RecoverStore puts damaged data of the embedded etcd aside and begins a new
+// store with what can be read.
+func RecoverStore(ctx context.Context, c Config, force bool, log *slog.Logger, out io.Writer) error {
+	return etcd.Recover(ctx, storeConfig(c, log), force, out)
 }

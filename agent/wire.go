@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -45,7 +44,6 @@ import (
 	"github.com/plumb-net/plumb/plugins/etcd"
 	"github.com/plumb-net/plumb/plugins/events"
 	"github.com/plumb-net/plumb/plugins/fleet/member"
-	"github.com/plumb-net/plumb/plugins/fleet/record"
 	"github.com/plumb-net/plumb/plugins/historylog"
 	"github.com/plumb-net/plumb/plugins/intent"
 	"github.com/plumb-net/plumb/plugins/keyfiles"
@@ -546,22 +544,6 @@ func (a *agent) wireSources(store etcd.Config) error {
 	}
 	a.openSources()
 	return nil
-}
-
-func storeConfig(c Config, log *slog.Logger) etcd.Config {
-	labels, _ := record.ParseLabels(c.Labels) // checked
-	return etcd.Config{
-		Label: c.Label, StateDir: c.StateDir, RunDir: c.RunDir,
-		Endpoints: c.Etcd, CAFile: c.EtcdCA, CertFile: c.EtcdCert, KeyFile: c.EtcdKey,
-		User: c.EtcdUser, PasswordFile: c.EtcdPasswordFile,
-		Version: buildinfo.Version(), Labels: labels, Log: log.With("part", "etcd"),
-	}
-}
-
-// RecoverStore puts damaged data of the embedded etcd aside and begins a new
-// store with what can be read.
-func RecoverStore(ctx context.Context, c Config, force bool, log *slog.Logger, out io.Writer) error {
-	return etcd.Recover(ctx, storeConfig(c, log), force, out)
 }
 
 // figures are where those for Prometheus come from.
