@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/plumb-net/plumb/plugins/api/apitest"
 	"github.com/plumb-net/plumb/plugins/api/apiv1"
 	"github.com/plumb-net/plumb/plugins/api/client"
@@ -56,7 +58,7 @@ func TestSlowReader(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprint(conn, "POST /plumb.api.v1.Agent/List HTTP/1.1\r\nHost: agent\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
-	time.Sleep(time.Second) // many times the limit; what was not written by then never comes
+	untilClosed(t, conn.(*net.UnixConn))
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -65,6 +67,29 @@ func TestSlowReader(t *testing.T) {
 	if n, err := io.Copy(io.Discard, answer.Body); err == nil {
 		t.Errorf("all %d bytes came", n)
 	}
+}
+
+// untilClosed waits until the other side has closed a connection, and reads nothing.
+func untilClosed(t *testing.T, conn *net.UnixConn) {
+	t.Helper()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ends := time.Now().Add(time.Minute); time.Now().Before(ends); {
+		var n int
+		var failed error
+		err := raw.Control(func(fd uintptr) {
+			n, failed = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}, 1000)
+		})
+		if err := errors.Join(err, failed); err != nil && !errors.Is(err, unix.EINTR) {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			return
+		}
+	}
+	t.Fatal("the connection is open after one minute")
 }
 
 // TestStreamsAndWaitsAreNotCut: what takes long by its nature takes as long as it
