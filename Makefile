@@ -99,7 +99,7 @@ test: prepare build lint $(NFPM) ## everything that CI checks; installs what is 
 	  again -count=1 -race -vet=off -timeout=30m -p=1 $(ENGINES) beside $(STORES) $(KINDS) beside $(PLUGINS) \
 	    beside '-run=^TestStable$$' $(KERNELS) + \
 	  again -count=1 -vet=off -timeout=30m -p=1 $(OUTSIDE) beside -parallel=4 $(AGENTS) beside -race $(KUBERNETES) beside '-skip=^TestStable$$' $(KERNELS) + \
-	  fuzz -vet=off -fuzztime=1s -fuzzminimizetime=3s ./...
+	  fuzz -vet=off -fuzztime=200x -fuzzminimizetime=20x ./...
 
 hosts: ## make test while this machine is as Docker leaves it; PROFILE=kubernetes, desktop, router or ipv6-off
 	mkdir -p .cache/bin
