@@ -29,9 +29,12 @@ func (d *iface) noteLink(k scheduler.Key, l kernel.Link) {
 	d.noteMAC(k, l)
 }
 
+// noMAC is the MAC of a bridge that has lost its last port. The kernel does not bring up a link with it.
+const noMAC = "00:00:00:00:00:00"
+
 // noteMAC records the MAC of a link; d.mu is held.
 func (d *iface) noteMAC(k scheduler.Key, l kernel.Link) {
-	if l.MAC == "" {
+	if l.MAC == "" || l.MAC == noMAC {
 		return
 	}
 	if d.macs == nil {

@@ -1,6 +1,8 @@
 package iface_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/plumb-net/plumb/plugins/netlink/netlinktest"
@@ -42,5 +44,30 @@ func TestMACKeptOverRepair(t *testing.T) {
 	w.await(scheduler.Configured, "interface/web")
 	if now := macs(); now[2] != "02:00:00:00:00:77" {
 		t.Errorf("the MAC that the value names is not set: %v", now)
+	}
+}
+
+// TestBridgeWithoutPortsReturns: the kernel takes the MAC of a bridge away with its last port, and does not
+// create a link with the MAC 00:00:00:00:00:00.
+func TestBridgeWithoutPortsReturns(t *testing.T) {
+	w := newWorld(t)
+	w.apply(true, story[:4]...)
+	w.await(scheduler.Configured, story[:4]...)
+	w.own.IP(t, "link add name extra type veth peer name extra2")
+	w.own.IP(t, "link set extra address 00:00:00:00:00:01 master br0")
+	bridge := slices.DeleteFunc(slices.Clone(story[:4]), func(line string) bool { return !strings.HasPrefix(line, "interface/br0 ") })
+	w.apply(true, bridge...)
+	w.own.IP(t, "link del extra")
+	if mac := w.own.Show(t, "br0")["address"]; mac != "00:00:00:00:00:00" {
+		t.Fatalf("the bridge has the MAC %v", mac)
+	}
+	for _, step := range []string{"", "link del dev br0"} {
+		if step != "" {
+			w.own.IP(t, step)
+		}
+		if r, err := w.s.Apply(t.Context(), scheduler.Txn{LookAll: true}); err != nil || !r.OK() {
+			t.Fatalf("%v\n%s", err, w)
+		}
+		w.await(scheduler.Configured, bridge...)
 	}
 }
