@@ -88,12 +88,14 @@ func (h cniHost) Routes(path, but string) ([]kernel.Route, error) {
 	return slices.DeleteFunc(routes, func(r kernel.Route) bool { return l.Index != 0 && r.Index == l.Index }), err
 }
 
-// MAC reads the hardware address of a link of a container.
-func (h cniHost) MAC(path, link string) (string, error) {
-	ns, err := h.host.kernel.Open(path)
-	if err != nil {
-		return "", err
+// Link reads a link of the host or of a container.
+func (h cniHost) Link(path, name string) (kernel.Link, error) {
+	ns := h.host.kernel.Own()
+	if path != "" {
+		var err error
+		if ns, err = h.host.kernel.Open(path); err != nil {
+			return kernel.Link{}, err
+		}
 	}
-	l, err := h.host.kernel.Link(ns, link)
-	return l.MAC, err
+	return h.host.kernel.Link(ns, name)
 }

@@ -119,6 +119,9 @@ func (s *Service) wantsOfPool(ctx context.Context, c *Call) ([]network.Want, *sp
 	c.pools = s.pools(ctx, c.Network)
 	n, wrong := network.New(c.Network, c.pools, c.IPAM)
 	if wrong == nil {
+		wrong = s.unknownMaster(ctx, n)
+	}
+	if wrong == nil {
 		wrong = s.collides(ctx, c.Network.Name, n)
 	}
 	if wrong != nil {
@@ -187,6 +190,9 @@ func (s *Service) join(c *Call) ([]network.Want, *spec.Error) {
 	if other := taken(s.nets, c.Key(), rt.Ports); other != "" {
 		return nil, &spec.Error{Code: spec.TryLater, Msg: "a port of the host is taken", Details: other}
 	}
+	if wrong := s.heldByContainer(c.Key(), n); wrong != nil && !c.restored {
+		return nil, wrong
+	}
 	if wrong := s.heldByNetwork(c.Network.Name, n); wrong != nil && !c.restored {
 		return nil, wrong
 	}
@@ -197,7 +203,7 @@ func (s *Service) join(c *Call) ([]network.Want, *spec.Error) {
 	}
 	if !sh.Same(n) {
 		return nil, &spec.Error{Code: spec.BadConfig, Msg: "invalid network configuration",
-			Details: fmt.Sprintf("%d attachments use %s with another mode, pool, bridge, mtu, masquerade or forward", len(sh.users), c.Network.Name)}
+			Details: fmt.Sprintf("%d attachments use %s with another mode, pool, bridge, master, mtu, masquerade or forward", len(sh.users), c.Network.Name)}
 	}
 	wants, settings := s.agree(*c, wants)
 	wants = append(n.Shared[:len(n.Shared):len(n.Shared)], wants...)

@@ -127,13 +127,18 @@ func (s *Service) configOf(ctx context.Context, f Forgotten) (map[string]any, er
 	config := map[string]any{"cniVersion": "1.0.0", "name": f.Key.Network, "type": "plumb-cni", "mode": network.ModeRouted}
 	inside, _ := f.values[models.InterfaceKey(name+":"+f.Digest)].(*models.Interface)
 	outside, _ := f.values[models.InterfaceKey(name+":"+f.Digest+"-host")].(*models.Interface)
-	if inside == nil || outside == nil {
+	switch {
+	case inside == nil || outside == nil && inside.Parent() == "":
 		return nil, errors.New("an end of its cable is missing")
+	case inside.Parent() != "":
+		stackedConfig(config, inside)
 	}
 	if inside.GetMtu() != usualMTU {
 		config["mtu"] = inside.GetMtu()
 	}
-	if outside.GetMaster() != "" {
+	switch master := outside.GetMaster(); master {
+	case "":
+	case name:
 		config["mode"] = network.ModeBridge
 		st, err := s.engine.Get(ctx, scheduler.Key(models.InterfaceKey(outside.GetMaster())))
 		v, ok := st.Actual.(*models.Interface)
@@ -141,12 +146,19 @@ func (s *Service) configOf(ctx context.Context, f Forgotten) (map[string]any, er
 			return nil, errors.New("its bridge is missing")
 		}
 		config["bridge"] = v.GetHostName()
+	default:
+		config["mode"], config["master"] = network.ModeBridge, master
+		portConfig(config, outside.GetBridgePort())
 	}
 	if s.present(ctx, models.NftablesKey(name)) {
 		config["masquerade"] = true
 	}
 	if settings := f.settings(); len(settings) > 0 {
 		config["sysctl"] = settings
+	}
+	if len(f.Addresses) == 0 {
+		config["ipam"] = map[string]any{}
+		return config, nil
 	}
 	pools, err := s.poolsOf(ctx, f)
 	config["pool"] = pools

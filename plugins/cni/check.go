@@ -87,12 +87,12 @@ func (s *Service) differs(a Attachment, prev spec.Result) (string, error) {
 				return fmt.Sprintf("it has the address %s on %s, which ADD did not give", ip, where), nil
 			}
 		}
-		mac, err := s.host.MAC(a.Netns, made.Name)
+		link, err := s.host.Link(a.Netns, made.Name)
 		if err != nil && !errors.Is(err, kernel.ErrNotExist) {
 			return "", err
 		}
-		if named := prev.Interfaces[at].Mac; named != "" && mac != "" && named != mac {
-			return fmt.Sprintf("it has the hardware address %s for %s, which has %s", named, where, mac), nil
+		if named := prev.Interfaces[at].Mac; named != "" && link.MAC != "" && named != link.MAC {
+			return fmt.Sprintf("it has the hardware address %s for %s, which has %s", named, where, link.MAC), nil
 		}
 	}
 	return "", nil

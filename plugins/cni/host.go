@@ -50,8 +50,8 @@ type Host interface {
 	Listener(protocol string, at netip.AddrPort) string
 	// DeleteFlows deletes the tracked connections of the host with any of these addresses.
 	DeleteFlows(of ...netip.Addr) error
-	// MAC returns the hardware address of a link in the network namespace at a path.
-	MAC(path, link string) (string, error)
+	// Link returns a link in the network namespace at a path; "" is the namespace of the host.
+	Link(path, name string) (kernel.Link, error)
 	// Networks returns the networks of the host that overlap a prefix.
 	Networks(of netip.Prefix) ([]HostNetwork, error)
 	// Trouble returns why no ADD can be served, and why existing attachments are affected as

@@ -38,6 +38,7 @@ type fakeHost struct {
 	call          bool                      // bridges call iptables
 	listens       map[string]string         // protocol and address
 	mac           string                    // of every link
+	mtu           int                       // of every link
 	unreadable    error                     // why the networks cannot be read
 	routes        map[string][]kernel.Route // of namespaces, by path
 	flowsOf       []string                  // the addresses of which connections were deleted
@@ -102,7 +103,9 @@ func (h *fakeHost) Listener(protocol string, at netip.AddrPort) string {
 	return h.listens[protocol+" "+at.String()]
 }
 
-func (h *fakeHost) MAC(string, string) (string, error) { return h.mac, nil }
+func (h *fakeHost) Link(_, name string) (kernel.Link, error) {
+	return kernel.Link{Name: name, MAC: h.mac, MTU: h.mtu}, nil
+}
 
 func (h *fakeHost) BridgesCall(int) bool { return h.call }
 
@@ -182,13 +185,15 @@ func (h kernelHost) Routes(path, _ string) ([]kernel.Route, error) {
 	return h.k.Routes(ns)
 }
 
-func (h kernelHost) MAC(path, link string) (string, error) {
-	ns, err := h.k.Open(path)
-	if err != nil {
-		return "", err
+func (h kernelHost) Link(path, name string) (kernel.Link, error) {
+	ns := h.k.Own()
+	if path != "" {
+		var err error
+		if ns, err = h.k.Open(path); err != nil {
+			return kernel.Link{}, err
+		}
 	}
-	l, err := h.k.Link(ns, link)
-	return l.MAC, err
+	return h.k.Link(ns, name)
 }
 
 func (h kernelHost) Full(string) bool { return false }

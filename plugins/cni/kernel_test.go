@@ -13,6 +13,7 @@ import (
 
 	"github.com/plumb-net/plumb/descriptors/address"
 	"github.com/plumb-net/plumb/descriptors/announce"
+	"github.com/plumb-net/plumb/descriptors/hostlink"
 	"github.com/plumb-net/plumb/descriptors/iface"
 	"github.com/plumb-net/plumb/descriptors/ipam"
 	"github.com/plumb-net/plumb/descriptors/kernel"
@@ -58,6 +59,7 @@ func newMachine(t *testing.T) *machine {
 		Refs:  registerTo(t, m.sched, namespace.New(k, namespace.Options{Pods: store})),
 	}
 	names, places, self, announcer := &kernel.Names{}, selector.NewResolver(k, views), &iface.Self{}, announce.New(k, nil)
+	registerTo(t, m.sched, hostlink.New(hostlink.Deps{Kernel: k, Owner: owner, Names: names, Places: places}))
 	interfaces := registerTo(t, m.sched, iface.New(iface.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: self, Announcer: announcer}))
 	self.Bind(interfaces)
 	registerTo(t, m.sched, address.New(address.Deps{Kernel: k, Owner: owner, Names: names, Interfaces: interfaces, Claims: book, Announcer: announcer}))

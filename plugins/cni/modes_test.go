@@ -58,7 +58,7 @@ func TestMasquerade(t *testing.T) {
 			}
 		}
 		has(true)
-		if a := n.call(t.Context(), "ADD", "c3", "/run/netns/7", blue); a.Error == nil || !strings.Contains(a.Error.Details, "with another mode, pool, bridge, mtu, masquerade or forward") {
+		if a := n.call(t.Context(), "ADD", "c3", "/run/netns/7", blue); a.Error == nil || !strings.Contains(a.Error.Details, "with another mode, pool, bridge, master, mtu, masquerade or forward") {
 			t.Errorf("without masquerade: %+v", a)
 		}
 		n.restart()

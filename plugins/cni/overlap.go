@@ -59,7 +59,7 @@ func (s *Service) heldByNetwork(name string, n network.Network) *spec.Error {
 		if other == name || len(o.users) == 0 {
 			continue
 		}
-		if n.Mode == network.ModeBridge && o.Mode == network.ModeBridge && n.Bridge == o.Bridge {
+		if n.Bridge != "" && n.Mode == network.ModeBridge && o.Mode == network.ModeBridge && n.Bridge == o.Bridge {
 			return spec.InUse("bridge: %s is the bridge of the network %s, which has %s; choose another name", n.Bridge, other, o.count())
 		}
 		if mine, theirs, both := n.Overlaps(o.Network); both {

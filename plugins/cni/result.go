@@ -1,6 +1,7 @@
 package cni
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,10 +89,14 @@ func (b *resultBuilder) sandbox(v *models.Interface) string {
 	return ""
 }
 
+// addInterface adds an interface. What its value does not say, the kernel chose.
 func (b *resultBuilder) addInterface(key string, v *models.Interface) {
 	b.at[strings.TrimPrefix(key, models.KindInterface+"/")] = len(b.r.Interfaces)
-	b.r.Interfaces = append(b.r.Interfaces, spec.Interface{
-		Name: v.EffectiveHostName(key), Mac: v.GetMacAddress(), MTU: int(v.GetMtu()), Sandbox: b.sandbox(v)})
+	told := spec.Interface{Name: v.EffectiveHostName(key), Mac: v.GetMacAddress(), MTU: int(v.GetMtu()), Sandbox: b.sandbox(v)}
+	if link, err := b.host.Link(told.Sandbox, told.Name); err == nil && (told.Mac == "" || told.MTU == 0) {
+		told.Mac, told.MTU = cmp.Or(told.Mac, link.MAC), cmp.Or(told.MTU, link.MTU)
+	}
+	b.r.Interfaces = append(b.r.Interfaces, told)
 }
 
 func (b *resultBuilder) addAddresses(ctx context.Context, key string, v *models.Interface) error {

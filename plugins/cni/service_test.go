@@ -471,9 +471,9 @@ func TestCHECKComparesPrevResult(t *testing.T) {
 // attached by an earlier release, which ignored it, stays over a restart.
 func TestUnknownKeys(t *testing.T) {
 	in(t, func(t *testing.T, n *node) {
-		odd := strings.Replace(blue, "{", `{"hairpinMode":true,`, 1)
+		odd := strings.Replace(blue, "{", `{"promiscMode":true,`, 1)
 		for _, command := range []string{"ADD", "STATUS"} {
-			if a := n.call(t.Context(), command, "c1", "/run/netns/7", odd); a.Error == nil || a.Error.Code != spec.Unsupported || !strings.Contains(a.Error.Details, "hairpinMode") || n.show() != "" {
+			if a := n.call(t.Context(), command, "c1", "/run/netns/7", odd); a.Error == nil || a.Error.Code != spec.Unsupported || !strings.Contains(a.Error.Details, "promiscMode") || n.show() != "" {
 				t.Errorf("%s: %v\n%s", command, a.Error, n.show())
 			}
 		}
@@ -481,12 +481,12 @@ func TestUnknownKeys(t *testing.T) {
 			t.Fatal(a.Error)
 		}
 		for _, e := range n.disk.Entries("attachment/") {
-			e.Value = bytes.Replace(e.Value, []byte(`"config":{`), []byte(`"config":{"hairpinMode":true,`), 1)
+			e.Value = bytes.Replace(e.Value, []byte(`"config":{`), []byte(`"config":{"promiscMode":true,`), 1)
 			must(t, n.disk.Add(e))
 		}
 		before := n.show()
 		n.restart()
-		if n.show() != before || len(n.Attachments()) != 1 || !bytes.Contains(n.Attachments()[0].Config, []byte("hairpinMode")) {
+		if n.show() != before || len(n.Attachments()) != 1 || !bytes.Contains(n.Attachments()[0].Config, []byte("promiscMode")) {
 			t.Errorf("after a restart\n%s\nbefore\n%s", n.show(), before)
 		}
 		if a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", odd); a.Error != nil {

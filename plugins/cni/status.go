@@ -37,7 +37,10 @@ func (s *Service) status(ctx context.Context, c Call) wire.Answer {
 	case wrong != nil:
 		return wire.Answer{Error: wrong}
 	}
-	switch wrong := s.collides(ctx, c.Network.Name, n); {
+	if wrong = s.unknownMaster(ctx, n); wrong == nil {
+		wrong = s.collides(ctx, c.Network.Name, n)
+	}
+	switch {
 	case wrong != nil && wrong.Code == spec.TryLater:
 		return no(spec.Unavailable, nothing, wrong.Details)
 	case wrong != nil:

@@ -2,6 +2,7 @@ package network
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
@@ -25,9 +26,33 @@ func (n *Network) addBridge(name string) {
 
 // bridged lays the cable of a container to the bridge, by which it reaches the rest.
 func (n Network) bridged(inside string, list []address, out *models.Interface) ([]Want, *spec.Error) {
-	out.Master = n.Name
-	if n.guards.isolated {
-		out.BridgePort = &models.BridgePort{Isolated: true}
+	out.Master = cmp.Or(n.Master, n.Name)
+	port := &models.BridgePort{Isolated: n.guards.isolated, Hairpin: n.link.HairpinMode, Vlans: n.vlans()}
+	if port.Isolated || port.Hairpin || len(port.Vlans) > 0 {
+		out.BridgePort = port
 	}
 	return n.waysOut(inside, list, func(address, *models.Route) {})
+}
+
+// defaultVLAN is the VLAN that a bridge gives each new port, unless its default_pvid is another.
+const defaultVLAN = 1
+
+// vlans returns the VLANs of a bridge port, sorted; none if the port has those of the bridge.
+func (n Network) vlans() (list []*models.BridgeVlan) {
+	if n.link.VLAN > 0 {
+		list = append(list, &models.BridgeVlan{Id: n.link.VLAN, Pvid: true, Untagged: true})
+	}
+	if n.link.PreserveDefaultVLAN && n.link.VLAN != defaultVLAN {
+		list = append(list, &models.BridgeVlan{Id: defaultVLAN, Pvid: n.link.VLAN == 0, Untagged: true})
+	}
+	for _, r := range n.link.VLANTrunk {
+		if r.ID > 0 {
+			list = append(list, &models.BridgeVlan{Id: r.ID})
+		}
+		if r.MinID > 0 {
+			list = append(list, &models.BridgeVlan{Id: r.MinID, To: r.MaxID})
+		}
+	}
+	slices.SortFunc(list, func(a, b *models.BridgeVlan) int { return cmp.Compare(a.Id, b.Id) })
+	return list
 }

@@ -16,8 +16,10 @@ import (
 // and their libraries read.
 var fields = func() []string {
 	known := []string{"cniVersions", "capabilities", "disableCheck", "disableGC", "loadOnlyInlinedPlugins"}
-	for f := range reflect.TypeFor[spec.Config]().Fields() {
-		known = append(known, f.Tag.Get("json"))
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[spec.Config]()) {
+		if key := f.Tag.Get("json"); key != "" && key != "-" {
+			known = append(known, key)
+		}
 	}
 	return known
 }()
@@ -38,14 +40,11 @@ var instead = map[string]string{
 	"ranges":           "pool takes a network",
 	"subnet":           "pool takes a network",
 
-	"hairpinMode":         "plumb-cni has no counterpart",
-	"promiscMode":         "plumb-cni has no counterpart",
-	"forceAddress":        "plumb-cni has no counterpart; the gateway's address is the pool's",
-	"vlan":                "plumb-cni has no counterpart",
-	"vlanTrunk":           "plumb-cni has no counterpart",
-	"preserveDefaultVlan": "plumb-cni has no counterpart",
-	"macspoofchk":         "plumb-cni has no counterpart",
-	"portIsolation":       "plumb-cni has no counterpart",
+	"vlanId":       "vlan is the identifier; in mode vlan",
+	"promiscMode":  "plumb-cni has no counterpart; hairpinMode: true lets a container reach itself by the bridge",
+	"forceAddress": "plumb-cni has no counterpart; the gateway's address is the pool's",
+	"device":       "plumb-cni does not move devices; mode macvlan with linkMode: passthru gives a container a device of its own",
+	"bcqueuelen":   "plumb-cni has no counterpart",
 }
 
 // CheckKeys refuses a configuration with a key that plumb-cni does not have: ignored, it

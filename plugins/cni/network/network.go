@@ -9,24 +9,30 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
 
-// The modes of a network. By intent operators say what is wanted.
+// The modes of a network. In mode intent the intent has the interfaces of containers; in the others
+// their configuration has them.
 const (
-	ModeBridge = "bridge"
-	ModeRouted = "routed"
-	ModeIntent = "intent"
+	ModeBridge  = "bridge"
+	ModeRouted  = "routed"
+	ModeMacvlan = "macvlan"
+	ModeIpvlan  = "ipvlan"
+	ModeVlan    = "vlan"
+	ModeIntent  = "intent"
 )
 
 // Network is what the attachments of one network share.
 type Network struct {
 	Name    string // of its values: "cni:blue"
 	Mode    string
-	Bridge  string // host name, in mode bridge
+	Bridge  string // host name of the bridge that the network creates in mode bridge, else ""
+	Master  string // logical name of the interface of the intent that attachments use instead, or ""
 	Forward bool   // it passes the firewall of the host
 	Masked  bool   // what leaves the network has an address of the host
 	Subnets []Subnet
 	Shared  []Want // what the network itself wants
 
 	mtu    uint32
+	link   spec.Link
 	ways   ways
 	guards guards
 	// Of a network whose addresses another plugin gives:
@@ -38,7 +44,8 @@ type Network struct {
 type Subnet struct {
 	Pool   string // name of the ippool
 	Prefix netip.Prefix
-	// Foreign: the network is that of others, by a bridge of which this one is a part.
+	// Foreign: the network extends beyond this host, by a bridge or a parent that is connected to others.
+	// Its gateway is another machine.
 	Foreign bool
 
 	gateway netip.Addr // zero: there is none
@@ -48,7 +55,7 @@ type Subnet struct {
 // New is the network of a configuration, with the ippools of operators that it names, or
 // with what the plugin has given that it names for addresses.
 func New(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Result) (Network, *spec.Error) {
-	n := Network{Name: SharedName(conf.Name), Mode: cmp.Or(conf.Mode, ModeBridge), Bridge: conf.Bridge, Masked: conf.Masquerade, Forward: conf.Forward, mtu: conf.MTU, ways: waysOf(conf), guards: guardsOf(conf)}
+	n := Network{Name: SharedName(conf.Name), Mode: cmp.Or(conf.Mode, ModeBridge), Bridge: conf.Bridge, Master: conf.Master, link: conf.Link, Masked: conf.Masquerade, Forward: conf.Forward, mtu: conf.MTU, ways: waysOf(conf), guards: guardsOf(conf)}
 	if n.Mode == ModeIntent { // and nobody has wanted anything
 		n.Mode = ModeBridge
 	}
@@ -57,15 +64,15 @@ func New(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Result) (
 		if wrong := n.delegated(conf.Delegate(), ipam); wrong != nil {
 			return n, wrong
 		}
-	case len(conf.Pool) == 0:
-		return n, spec.Invalid("pool is missing: a network such as 10.62.0.0/24, or the name of an ippool")
+	case len(conf.Pool) == 0 && !conf.Layer2():
+		return n, spec.Invalid("pool is missing: a network such as 10.62.0.0/24, or the name of an ippool; \"ipam\": {} is a network without addresses")
 	}
 	for i, text := range conf.Pool {
 		if wrong := n.addPool(i, text, pools[text]); wrong != nil {
 			return n, wrong
 		}
 	}
-	if n.Mode == ModeBridge {
+	if n.Mode == ModeBridge && n.Master == "" {
 		n.addBridge(conf.Name)
 	}
 	if n.Masked {
@@ -76,7 +83,7 @@ func New(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Result) (
 
 // addPool adds what an ippool gives: one of the network's own, or an operator's.
 func (n *Network) addPool(i int, text string, v *models.IPPool) *spec.Error {
-	s := Subnet{Pool: text}
+	s := Subnet{Pool: text, Foreign: n.Master != ""}
 	if p, err := netip.ParsePrefix(text); err == nil {
 		s.Pool, s.Prefix, s.gateway = Numbered(n.Name, i), p.Masked(), p.Masked().Addr()
 		if p.Bits() < p.Addr().BitLen()-1 {
@@ -109,10 +116,12 @@ func (n *Network) addPool(i int, text string, v *models.IPPool) *spec.Error {
 			return spec.Invalid("pool: %s and %s are of one family", o.Prefix, s.Prefix)
 		}
 	}
-	if s.gateway.IsValid() {
+	if s.gateway.IsValid() && (!s.Foreign || s.Pool != text) { // an ippool gives its gateway to nobody by itself
 		claim := Numbered(n.Name+":gateway", i)
 		n.Shared = append(n.Shared, Want{models.IPClaimKey(claim), &models.IPClaim{Pool: s.Pool, Address: s.gateway.String()}})
-		s.router = models.ClaimPrefix + claim
+		if !s.Foreign {
+			s.router = models.ClaimPrefix + claim
+		}
 	}
 	n.Subnets = append(n.Subnets, s)
 	return nil
@@ -120,8 +129,11 @@ func (n *Network) addPool(i int, text string, v *models.IPPool) *spec.Error {
 
 // Same reports whether attachments of the one can be attachments of the other.
 func (n Network) Same(o Network) bool {
-	return n.Mode == o.Mode && n.Bridge == o.Bridge && n.mtu == o.mtu && n.Masked == o.Masked && n.Forward == o.Forward && slices.Equal(n.Subnets, o.Subnets)
+	return n.Mode == o.Mode && n.Bridge == o.Bridge && n.Master == o.Master && n.mtu == o.mtu && n.Masked == o.Masked && n.Forward == o.Forward && slices.Equal(n.Subnets, o.Subnets)
 }
+
+// given reports whether a DHCP server of the network gives the addresses.
+func (s Subnet) given() bool { return s.Foreign && s.Pool == "" }
 
 // Overlaps reports whether two networks have addresses in common, of which the host
 // could reach but one. An ippool may be shared where the host itself has no address of it,
@@ -131,7 +143,7 @@ func (n Network) Overlaps(o Network) (mine, theirs netip.Prefix, both bool) {
 		for _, b := range o.Subnets {
 			shared := a.Pool == b.Pool && a.Pool != "" && a.router == "" && b.router == ""
 			apart := n.given != nil && o.given != nil && n.Mode == ModeRouted && o.Mode == ModeRouted
-			if Overlap(a.Prefix, b.Prefix) && !shared && !apart && !a.Foreign && !b.Foreign {
+			if Overlap(a.Prefix, b.Prefix) && !shared && !apart && !a.given() && !b.given() {
 				return a.Prefix, b.Prefix, true
 			}
 		}

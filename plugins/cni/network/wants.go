@@ -36,23 +36,39 @@ func useAtOnce(v *models.Interface) {
 	}
 }
 
-// Attach is what one attachment wants besides what its network does: addresses, a
-// cable out of the container, routes, settings, and ports of the host.
+// Attach returns what one attachment wants besides what its network wants: an interface of the
+// container with addresses, routes and settings, and with a cable its other end, filters and ports.
 func (n Network) Attach(e Endpoint) ([]Want, *spec.Error) {
 	n.ways.without = e.Without
-	rt, id, inside := e.Runtime, e.ID, n.Inside(e.ID)
-	outside := inside + "-host"
-	list, wants, wrong := n.addresses(inside, rt)
+	inside := n.Inside(e.ID)
+	list, wants, wrong := n.addresses(inside, e.Runtime)
 	if wrong != nil {
 		return nil, wrong
 	}
 	in := &models.Interface{
-		Namespace: e.namespace(), HostName: e.IfName, Mtu: n.mtu, MacAddress: macOf(rt.Mac, id), SetOnce: theirs,
-		Link: &models.Interface_Veth{Veth: &models.Veth{Peer: outside}}}
+		Namespace: e.namespace(), HostName: e.IfName, Mtu: n.mtu, MacAddress: macOf(e.Runtime.Mac, e.ID), SetOnce: theirs}
 	for _, a := range list {
 		in.Addresses = append(in.Addresses, a.name)
 	}
 	useAtOnce(in)
+	attach := n.cabled
+	if n.Mode == ModeMacvlan || n.Mode == ModeIpvlan || n.Mode == ModeVlan {
+		attach = n.stacked
+	}
+	more, wrong := attach(e, inside, in, list)
+	if wrong != nil {
+		return nil, wrong
+	}
+	wants = append(wants, Want{models.InterfaceKey(inside), in})
+	wants = append(wants, more...)
+	wants = append(wants, e.settings(inside)...)
+	return wants, check(wants)
+}
+
+// cabled connects a container with a cable to the bridge or to the host.
+func (n Network) cabled(e Endpoint, inside string, in *models.Interface, list []address) (wants []Want, wrong *spec.Error) {
+	outside := inside + "-host"
+	in.Link = &models.Interface_Veth{Veth: &models.Veth{Peer: outside}}
 	out := &models.Interface{HostName: HostEnd(inside), Mtu: n.mtu, Link: &models.Interface_Veth{Veth: &models.Veth{Peer: inside}}}
 	var routes []Want
 	if n.Mode == ModeRouted {
@@ -60,15 +76,10 @@ func (n Network) Attach(e Endpoint) ([]Want, *spec.Error) {
 	} else {
 		routes, wrong = n.bridged(inside, list, out)
 	}
-	if wrong != nil {
-		return nil, wrong
-	}
-	wants = append(wants, Want{models.InterfaceKey(inside), in}, Want{models.InterfaceKey(outside), out})
+	wants = append(wants, Want{models.InterfaceKey(outside), out})
 	wants = append(wants, routes...)
-	wants = append(wants, e.settings(inside)...)
-	wants = append(wants, n.sources(id, out.HostName, in.MacAddress, list)...)
-	wants = append(wants, n.ports(id, outside, list, rt.Ports)...)
-	return wants, check(wants)
+	wants = append(wants, n.sources(e.ID, out.HostName, in.MacAddress, list)...)
+	return append(wants, n.ports(e.ID, outside, list, e.Runtime.Ports)...), wrong
 }
 
 // theirs are what plugins after this one, and the container itself, may change of its end

@@ -3,6 +3,8 @@ package spec
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // Config is the configuration of a network as it comes on standard input. Keys of
@@ -22,9 +24,10 @@ type Config struct {
 
 	// Socket is where the agent listens. Default [DefaultSocket].
 	Socket string `json:"socket"`
-	// Mode is bridge (default), routed, or intent: wait for what an operator
-	// has written for this container.
+	// Mode is one of [Modes]. Default: bridge.
 	Mode string `json:"mode"`
+	// Link describes the link of an attachment in the modes that use an interface of the intent.
+	Link
 	// Bridge is the name of the bridge in mode bridge. Default from the network.
 	Bridge string `json:"bridge"`
 	// Pool is a network in CIDR notation, or the name of an ippool; or one for
@@ -138,7 +141,11 @@ func ParseConfig(command string, data []byte) (Config, *Error) {
 	if c.Socket == "" {
 		c.Socket = DefaultSocket
 	}
-	return c, c.check(command)
+	if c.Mode == "ptp" { // the name that the plugin of the CNI project has for it
+		c.Mode = "routed"
+	}
+	err := c.check(command)
+	return c, err
 }
 
 func (c *Config) decode(data []byte) error { return json.Unmarshal(data, c) }
@@ -172,6 +179,9 @@ func (c *Config) Delegate() string {
 	return ipam.Type
 }
 
+// Layer2 reports whether attachments get no addresses: there is an ipam section that says nothing.
+func (c *Config) Layer2() bool { return string(c.IPAM) == "{}" && len(c.Pool) == 0 }
+
 // delegates reports whether there is an ipam section that says something.
 func (c *Config) delegates() bool { return given(c.IPAM) && string(c.IPAM) != "{}" }
 
@@ -190,8 +200,8 @@ func (c *Config) check(command string) *Error {
 		return bad("prevResult is missing")
 	case command == "GC" && !c.Valid.Given:
 		return bad("cni.dev/valid-attachments is missing; nothing is removed")
-	case c.Mode != "" && c.Mode != "bridge" && c.Mode != "routed" && c.Mode != "intent":
-		return &Error{Code: Unsupported, Msg: "unsupported field", Details: fmt.Sprintf("mode: %q is none of bridge, routed, intent", c.Mode)}
+	case c.Mode != "" && !slices.Contains(Modes, c.Mode):
+		return &Error{Code: Unsupported, Msg: "unsupported field", Details: fmt.Sprintf("mode: %q is none of %s", c.Mode, strings.Join(Modes, ", "))}
 	case c.delegates() && (c.Delegate() == "" || !isName(c.Delegate())):
 		return bad("ipam: type must name a plugin, such as host-local")
 	case c.delegates() && len(c.Pool) > 0:
@@ -204,6 +214,8 @@ func (c *Config) check(command string) *Error {
 		return bad("portIsolation: in mode routed there is no bridge; containers reach each other by the host alone")
 	case (c.PortIsolation || c.MacSpoofChk || c.IPSpoofChk) && c.Mode == "intent":
 		return bad("portIsolation, macspoofchk, ipspoofchk: in mode intent the operator writes them, as bridge_port.isolated and values of the kind nftables")
+	case c.checkLink() != "":
+		return bad("%s", c.checkLink())
 	case c.DefaultRoute != "" && c.DefaultRoute != "yes" && c.DefaultRoute != "no" && c.DefaultRoute != "auto":
 		return bad("default_route: %q is none of yes, no, auto", c.DefaultRoute)
 	}

@@ -1,0 +1,39 @@
+package network
+
+import (
+	"fmt"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
+)
+
+// Exclusive describes what only one container can have of the master, or returns "".
+func (n Network) Exclusive() string {
+	switch {
+	case n.Mode == ModeVlan:
+		return fmt.Sprintf("VLAN %d of %s", n.link.VLAN, models.InterfaceKey(n.Master))
+	case n.Mode == ModeMacvlan && n.link.LinkMode == "passthru":
+		return fmt.Sprintf("%s in link mode passthru", models.InterfaceKey(n.Master))
+	}
+	return ""
+}
+
+// stacked gives a container an interface on top of one of the intent. Its packets do not pass the
+// host, so nothing of the host leads to it.
+func (n Network) stacked(e Endpoint, inside string, in *models.Interface, list []address) ([]Want, *spec.Error) {
+	if n.Mode != ModeMacvlan { // the others have the hardware address of their parent
+		in.MacAddress = e.Runtime.Mac
+	}
+	switch n.Mode {
+	case ModeMacvlan:
+		in.Link = &models.Interface_Macvlan{Macvlan: &models.Macvlan{Parent: n.Master, Mode: n.link.LinkMode}}
+	case ModeIpvlan:
+		if e.Runtime.Mac != "" {
+			return nil, spec.NotSupported("mac", "an ipvlan has the hardware address of its parent")
+		}
+		in.Link = &models.Interface_Ipvlan{Ipvlan: &models.Ipvlan{Parent: n.Master, Mode: n.link.LinkMode}}
+	case ModeVlan:
+		in.Link = &models.Interface_Vlan{Vlan: &models.Vlan{Parent: n.Master, Id: n.link.VLAN}}
+	}
+	return n.waysOut(inside, list, func(address, *models.Route) {})
+}
