@@ -6,6 +6,10 @@ import (
 	"os"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -49,8 +53,20 @@ func readCA(c *rest.Config) error {
 	return nil
 }
 
-// connect returns a client of the group core that decodes pods as objects.
-func connect(kubeconfig string) (*rest.RESTClient, error) {
+// resource is a resource of the API server, with the types that its objects are decoded as.
+type resource struct {
+	version schema.GroupVersion
+	plural  string
+	kind    string
+	object  runtime.Object
+	list    runtime.Object
+}
+
+// newList returns an empty list of the resource.
+func (r resource) newList() runtime.Object { return r.list.DeepCopyObject() }
+
+// connect returns a client of the group of a resource.
+func connect(kubeconfig string, r resource) (*rest.RESTClient, error) {
 	c, err := config(kubeconfig)
 	if err == nil {
 		err = readCA(c)
@@ -58,8 +74,14 @@ func connect(kubeconfig string) (*rest.RESTClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	serializer, version := codecs()
-	c.NegotiatedSerializer, c.GroupVersion, c.APIPath = serializer, &version, "/api"
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypeWithName(r.version.WithKind(r.kind), r.object)
+	scheme.AddKnownTypeWithName(r.version.WithKind(r.kind+"List"), r.list)
+	metav1.AddToGroupVersion(scheme, r.version)
+	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	if c.GroupVersion, c.APIPath = &r.version, "/apis"; r.version.Group == "" {
+		c.APIPath = "/api"
+	}
 	c.ContentType, c.AcceptContentTypes = "application/json", "application/json"
 	c.UserAgent = "plumb-agent"
 	c.QPS = -1 // the source asks seldom, and an ADD may wait for it

@@ -9,7 +9,7 @@ import (
 func (s *Source) Known() (all []string) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
-	for _, p := range s.store.pods {
+	for _, p := range s.store.objects {
 		all = append(all, fmt.Sprintf("%s %s %s %s", p.Path(), p.UID, p.Version, p.Intent))
 	}
 	slices.Sort(all)

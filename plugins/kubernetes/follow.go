@@ -29,11 +29,20 @@ const (
 	lastRetry  = 10 * time.Second
 )
 
-// follower keeps a store equal to the pods of a node.
+// mirror is what a follower fills: a store.
+type mirror interface {
+	cache.ReflectorStore
+	// hear restarts the measurement of silence, and silence returns the time since the last message of the server.
+	hear()
+	silence() time.Duration
+}
+
+// follower keeps a store equal to the objects of a resource that concern a node.
 type follower struct {
+	resource   resource
 	kubeconfig string
 	node       string
-	store      *store
+	store      mirror
 	silence    time.Duration
 	log        *slog.Logger
 	// changed is called when reached has changed.
@@ -50,7 +59,7 @@ var (
 	errClosed = errors.New("the connection was closed without an answer")
 )
 
-// run follows until ctx ends. Each turn lists all pods and then watches them, for as long as that goes on.
+// run follows until ctx ends. Each turn lists all objects and then watches them, for as long as that goes on.
 func (f *follower) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, logr.FromSlogHandler(quiet{f.log.Handler()}))
 	wait := firstRetry
@@ -71,7 +80,7 @@ func (f *follower) run(ctx context.Context) {
 // turn lists and watches once. A reflector of its own makes it begin with what the API server has now, and not
 // with a version that the server may no longer have, or not yet.
 func (f *follower) turn(ctx context.Context) {
-	c, err := connect(f.kubeconfig) // again in each turn: the file may have been replaced
+	c, err := connect(f.kubeconfig, f.resource) // again in each turn: the file may have been replaced
 	if err != nil {
 		f.note(err)
 		return
@@ -89,7 +98,7 @@ func (f *follower) turn(ctx context.Context) {
 		for {
 			rest := f.silence - f.store.silence()
 			if rest <= 0 {
-				f.log.Warn("the API server was silent; its pods are listed again", "for", f.silence)
+				f.log.Warn("the API server was silent; its objects are listed again", "resource", f.resource.plural, "for", f.silence)
 				stop()
 				return
 			}
@@ -100,7 +109,8 @@ func (f *follower) turn(ctx context.Context) {
 			}
 		}
 	})
-	r := cache.NewReflectorWithOptions(listWatch{f, c}, &object{}, f.store, cache.ReflectorOptions{Name: "pods of " + f.node, TypeDescription: "Pod"})
+	r := cache.NewReflectorWithOptions(listWatch{f, c}, f.resource.object, f.store,
+		cache.ReflectorOptions{Name: f.resource.plural + " of " + f.node, TypeDescription: f.resource.kind})
 	if err := r.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
 		f.note(err)
 	}
@@ -165,10 +175,10 @@ func (l listWatch) options(o metav1.ListOptions) metav1.ListOptions {
 // ListWithContext implements [cache.ListerWithContext].
 func (l listWatch) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	o = l.options(o)
-	list := &objectList{}
+	list := l.resource.newList()
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	err := l.client.Get().Resource("pods").VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
+	err := l.client.Get().Resource(l.resource.plural).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
 	if err != nil { // success is noted by the watch that follows
 		l.note(err)
 	}
@@ -181,7 +191,7 @@ func (l listWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions) (
 	o.Watch = true
 	// A request that fails is followed by a list, which shows whether the server is the same. The client does not
 	// repeat it: the version may be ahead of a server that comes back with a backup.
-	w, err := l.client.Get().Resource("pods").VersionedParams(&o, metav1.ParameterCodec).MaxRetries(0).
+	w, err := l.client.Get().Resource(l.resource.plural).VersionedParams(&o, metav1.ParameterCodec).MaxRetries(0).
 		Timeout(time.Duration(*o.TimeoutSeconds) * time.Second).Watch(ctx)
 	if err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()) {
 		err = errClosed // the client makes an empty watch of a connection that was closed

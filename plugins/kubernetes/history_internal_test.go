@@ -126,7 +126,7 @@ func (h *history) run(t *testing.T, d *datadriven.TestData) {
 	default:
 		d.Fatalf(t, "unknown command")
 	}
-	h.submit(h.store.take())
+	h.submit(h.take())
 }
 
 func (h *history) object(name, uid, intent string, ended bool) *object {

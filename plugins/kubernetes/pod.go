@@ -6,7 +6,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumb-net/plumb/models"
@@ -69,15 +68,8 @@ func (l *objectList) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// codecs returns a serializer that decodes pods as objects, and the version of the API.
-func codecs() (runtime.NegotiatedSerializer, schema.GroupVersion) {
-	v1 := schema.GroupVersion{Version: "v1"}
-	scheme := runtime.NewScheme()
-	scheme.AddKnownTypeWithName(v1.WithKind("Pod"), &object{})
-	scheme.AddKnownTypeWithName(v1.WithKind("PodList"), &objectList{})
-	metav1.AddToGroupVersion(scheme, v1)
-	return serializer.NewCodecFactory(scheme).WithoutConversion(), v1
-}
+// podResource is the resource of pods.
+var podResource = resource{version: schema.GroupVersion{Version: "v1"}, plural: "pods", kind: "Pod", object: &object{}, list: &objectList{}}
 
 // Pod holds the fields of a pod that the store keeps. It is immutable.
 type Pod struct {
@@ -101,6 +93,10 @@ type Pod struct {
 // Path is <namespace>/<name>.
 func (p *Pod) Path() string { return p.Namespace + "/" + p.Name }
 
+func (p *Pod) podPath() string { return p.Path() }
+func (p *Pod) uid() types.UID  { return p.UID }
+func (p *Pod) version() string { return p.Version }
+
 // runtimeName is the name of the pod for values and runtimes, <namespace>/<name>/<uid>.
 func (p *Pod) runtimeName() string { return p.Path() + "/" + p.RuntimeUID }
 
@@ -109,8 +105,9 @@ func (p *Pod) namespaceKey() scheduler.Key {
 	return scheduler.Key(models.NamespacePodKey(p.runtimeName()))
 }
 
-// trim returns the fields of an object that the store keeps.
-func trim(o *object) *Pod {
+// trimPod returns the fields of a pod that the store keeps.
+func trimPod(decoded any) *Pod {
+	o := decoded.(*object)
 	p := &Pod{
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, RuntimeUID: string(o.UID), Version: o.ResourceVersion,
 		Intent: o.Annotations[IntentAnnotation], HostNetwork: o.Spec.HostNetwork,

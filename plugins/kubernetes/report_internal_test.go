@@ -43,7 +43,7 @@ func TestWritesAreLimited(t *testing.T) {
 			for i := range c.pods {
 				_ = h.store.Update(h.object(fmt.Sprint("web-", i), "a", `{"interface/a":{"dummy":{}}}`, false))
 			}
-			h.submit(h.store.take())
+			h.submit(h.take())
 			for end := time.Now().Add(c.limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 				for path := range h.Source.pods {
 					r.due(path, time.Now())

@@ -46,7 +46,7 @@ type Options struct {
 type Source struct {
 	opts   Options
 	to     intent.Submitter
-	store  *store
+	store  *store[*Pod]
 	follow *follower
 
 	// The next two fields are used by Run only.
@@ -103,11 +103,12 @@ func New(to intent.Submitter, o Options) *Source {
 	if o.Changed == nil {
 		o.Changed = func(string) {}
 	}
-	s := &Source{opts: o, to: to, store: newStore(), pods: map[string]*podState{},
+	news := make(chan struct{}, 1)
+	s := &Source{opts: o, to: to, store: newStore(trimPod, news), pods: map[string]*podState{},
 		wrong: map[string]error{}, gone: map[string]time.Time{}, asked: map[string]time.Time{},
 		shown: map[string]view{}, bases: map[string]string{}, touched: map[string]bool{}, reports: make(chan struct{}, 1),
 		health: models.Health{Name: Name, State: "starting", Reason: errNever.Error(), Since: time.Now()}}
-	s.follow = &follower{kubeconfig: o.Kubeconfig, node: o.Node, store: s.store, silence: o.Silence, log: o.Log, changed: s.report, err: errNever}
+	s.follow = &follower{resource: podResource, kubeconfig: o.Kubeconfig, node: o.Node, store: s.store, silence: o.Silence, log: o.Log, changed: s.report, err: errNever}
 	return s
 }
 
@@ -147,7 +148,7 @@ func (s *Source) Run(ctx context.Context) error {
 			}
 			return nil
 		case <-s.store.news:
-			s.submit(s.store.take())
+			s.submit(s.take())
 			s.report()
 			unsaved = true
 			save.Reset(saveDelay)
@@ -176,19 +177,34 @@ func (s *Source) save() {
 	}
 }
 
-// submit submits what changed pods want now.
-func (s *Source) submit(t taken) {
-	txn := scheduler.Txn{Source: Name, AsPreviewed: true}
+// taken is a result of take.
+type taken struct {
+	pods          map[string]*Pod // the changed pods by path; nil if deleted
+	listed, older bool
+}
+
+// take returns the pods that changed since the last call. After an operator has accepted an older API server, these
+// are all pods, so that what was held back is withdrawn.
+func (s *Source) take() taken {
+	dirty, listed, older := s.store.take()
 	s.mu.Lock()
 	held := s.held
 	s.mu.Unlock()
-	if held && !t.older { // accepted: what was held back goes
+	if held && !older {
 		for path := range s.pods {
-			if _, there := t.pods[path]; !there {
-				t.pods[path] = s.store.get(path)
-			}
+			dirty[path] = true
 		}
 	}
+	t := taken{pods: make(map[string]*Pod, len(dirty)), listed: listed, older: older}
+	for path := range dirty {
+		t.pods[path] = s.store.get(path)
+	}
+	return t
+}
+
+// submit submits what changed pods want now.
+func (s *Source) submit(t taken) {
+	txn := scheduler.Txn{Source: Name, AsPreviewed: true}
 	for _, path := range slices.Sorted(maps.Keys(t.pods)) {
 		txn.Want = append(txn.Want, s.change(path, t.pods[path], t.older)...)
 	}
@@ -451,7 +467,7 @@ func (s *Source) look(ctx context.Context, namespace, name, uid string) {
 		return
 	}
 	o, err := s.follow.get(ctx, namespace, name)
-	if err == nil && o.Spec.NodeName == s.opts.Node && trim(o).RuntimeUID == uid {
+	if err == nil && o.Spec.NodeName == s.opts.Node && trimPod(o).RuntimeUID == uid {
 		s.store.look(o)
 	}
 }

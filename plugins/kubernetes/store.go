@@ -4,87 +4,107 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 )
 
-// store keeps the pods of the node. The reflector fills it; its methods may be called from any goroutine.
-type store struct {
-	mu sync.Mutex // guards what follows
-	// pods are the pods by path: those of the saved copy until the first list, then those of the API server.
-	pods map[string]*Pod
-	// dirty are the paths of pods that changed since take.
+// item is the part of an object that a store keeps. It is immutable.
+type item interface {
+	// Path returns <namespace>/<name>.
+	Path() string
+	// podPath returns the path of the pod that the object concerns.
+	podPath() string
+	uid() types.UID
+	version() string
+}
+
+// store keeps the objects of one resource that concern the node. The reflector fills it; its methods may be called
+// from any goroutine.
+type store[T item] struct {
+	trim func(o any) T
+	mu   sync.Mutex // guards what follows
+	// objects are the objects by path: those of the saved copy until the first list, then those of the API server.
+	objects map[string]T
+	// dirty are the paths of pods whose objects changed since take.
 	dirty map[string]bool
-	// version is the newest resource version that the API server has returned, in earlier runs too.
-	version string
-	// listed reports whether the API server has listed its pods in this run.
+	// newestVersion is the newest resource version that the API server has returned, in earlier runs too.
+	newestVersion string
+	// listed reports whether the API server has listed its objects in this run.
 	listed bool
-	// older reports whether the API server has listed a version older than version.
+	// older reports whether the API server has listed a version older than newestVersion.
 	older bool
 	heard time.Time
 	news  chan struct{} // signals changes for take
 }
 
-func newStore() *store {
-	return &store{pods: map[string]*Pod{}, dirty: map[string]bool{}, news: make(chan struct{}, 1)}
+// newStore returns a store that keeps what trim returns of an object, and signals changes to news.
+func newStore[T item](trim func(o any) T, news chan struct{}) *store[T] {
+	return &store[T]{trim: trim, objects: map[string]T{}, dirty: map[string]bool{}, news: news}
 }
 
 var (
-	_ cache.TransformingStore      = (*store)(nil)
-	_ cache.ReflectorBookmarkStore = (*store)(nil)
+	_ cache.TransformingStore      = (*store[*Pod])(nil)
+	_ cache.ReflectorBookmarkStore = (*store[*Pod])(nil)
 )
 
 // Transformer implements [cache.TransformingStore]. It drops metadata that trim does not read, so that a streamed
 // list does not hold it.
-func (s *store) Transformer() cache.TransformFunc {
+func (s *store[T]) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
-		if o, ok := o.(*object); ok {
-			o.ManagedFields, o.Labels, o.OwnerReferences = nil, nil, nil
+		if o, ok := o.(metav1.Object); ok {
+			o.SetManagedFields(nil)
+			o.SetLabels(nil)
+			o.SetOwnerReferences(nil)
 		}
 		return o, nil
 	}
 }
 
 // Add implements [cache.ReflectorStore].
-func (s *store) Add(o any) error { return s.Update(o) }
+func (s *store[T]) Add(o any) error { return s.Update(o) }
 
 // Update implements [cache.ReflectorStore].
-func (s *store) Update(o any) error {
+func (s *store[T]) Update(o any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.put(trim(o.(*object)))
+	s.put(s.trim(o))
 	s.signal()
 	return nil
 }
 
 // Delete implements [cache.ReflectorStore].
-func (s *store) Delete(o any) error {
+func (s *store[T]) Delete(o any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := trim(o.(*object))
-	if known := s.pods[p.Path()]; known != nil && known.UID == p.UID {
-		delete(s.pods, p.Path())
-		s.dirty[p.Path()] = true
+	gone := s.trim(o)
+	if known, ok := s.objects[gone.Path()]; ok && known.uid() == gone.uid() {
+		s.remove(gone.Path())
 	}
-	s.see(p.Version)
+	s.see(gone.version())
 	s.signal()
 	return nil
 }
 
 // Replace implements [cache.ReflectorStore].
-func (s *store) Replace(list []any, version string) error {
+func (s *store[T]) Replace(list []any, version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for path := range s.pods {
-		s.dirty[path] = true
-	}
-	s.pods = map[string]*Pod{}
+	there := map[string]bool{}
 	for _, o := range list {
-		s.put(trim(o.(*object)))
+		now := s.trim(o)
+		there[now.Path()] = true
+		s.put(now)
+	}
+	for path, known := range s.objects {
+		if s.dirty[known.podPath()] = true; !there[path] {
+			s.remove(path)
+		}
 	}
 	// The revisions of an etcd that was restored from a backup continue from those of the backup.
-	if order, err := resourceversion.CompareResourceVersion(version, s.version); err == nil && s.version != "" && order < 0 {
-		s.older, s.version = true, ""
+	if order, err := resourceversion.CompareResourceVersion(version, s.newestVersion); err == nil && s.newestVersion != "" && order < 0 {
+		s.older, s.newestVersion = true, ""
 	}
 	s.see(version)
 	s.listed = true
@@ -93,32 +113,46 @@ func (s *store) Replace(list []any, version string) error {
 }
 
 // Resync implements [cache.ReflectorStore].
-func (s *store) Resync() error { return nil }
+func (s *store[T]) Resync() error { return nil }
 
 // Bookmark implements [cache.ReflectorBookmarkStore].
-func (s *store) Bookmark(version string) error {
+func (s *store[T]) Bookmark(version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.see(version)
 	return nil
 }
 
-// put stores a pod. The lock is held.
-func (s *store) put(p *Pod) {
-	s.pods[p.Path()] = p
-	s.dirty[p.Path()] = true
-	s.see(p.Version)
+// put stores an object. The lock is held.
+func (s *store[T]) put(o T) {
+	s.keep(o)
+	s.see(o.version())
+}
+
+// keep stores an object whatever its version. The lock is held.
+func (s *store[T]) keep(o T) {
+	if known, ok := s.objects[o.Path()]; ok {
+		s.dirty[known.podPath()] = true
+	}
+	s.objects[o.Path()] = o
+	s.dirty[o.podPath()] = true
+}
+
+// remove removes an object. The lock is held.
+func (s *store[T]) remove(path string) {
+	s.dirty[s.objects[path].podPath()] = true
+	delete(s.objects, path)
 }
 
 // see records a version, and the time of this message of the server. The lock is held.
-func (s *store) see(version string) {
+func (s *store[T]) see(version string) {
 	s.heard = time.Now()
-	if order, err := resourceversion.CompareResourceVersion(version, s.version); s.version == "" || err == nil && order > 0 {
-		s.version = version
+	if order, err := resourceversion.CompareResourceVersion(version, s.newestVersion); s.newestVersion == "" || err == nil && order > 0 {
+		s.newestVersion = version
 	}
 }
 
-func (s *store) signal() {
+func (s *store[T]) signal() {
 	select {
 	case s.news <- struct{}{}:
 	default:
@@ -126,101 +160,89 @@ func (s *store) signal() {
 }
 
 // load fills the store with the saved copy of an earlier run.
-func (s *store) load(pods []*Pod, version string) {
+func (s *store[T]) load(objects []T, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range pods {
-		s.pods[p.Path()] = p
-		s.dirty[p.Path()] = true
+	for _, o := range objects {
+		s.keep(o)
 	}
-	s.version = version
+	s.newestVersion = version
 	s.signal()
 }
 
-// look stores a pod that was read by a request of its own, unless the store has a newer one.
-func (s *store) look(o *object) {
+// look stores an object that was read by a request of its own, unless the store has a newer one.
+func (s *store[T]) look(o any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := trim(o)
-	if known := s.pods[p.Path()]; known != nil {
-		if order, err := resourceversion.CompareResourceVersion(p.Version, known.Version); err != nil || order <= 0 {
+	now := s.trim(o)
+	if known, ok := s.objects[now.Path()]; ok {
+		if order, err := resourceversion.CompareResourceVersion(now.version(), known.version()); err != nil || order <= 0 {
 			return
 		}
 	}
-	s.pods[p.Path()] = p
-	s.dirty[p.Path()] = true
+	s.keep(now)
 	s.signal()
 }
 
 // touch marks a pod as changed.
-func (s *store) touch(path string) {
+func (s *store[T]) touch(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dirty[path] = true
 	s.signal()
 }
 
-// taken is a result of take.
-type taken struct {
-	pods          map[string]*Pod // the changed pods by path; nil if deleted
-	listed, older bool
-}
-
-// take returns the pods that changed since the last call.
-func (s *store) take() taken {
+// take returns the paths of the pods whose objects changed since the last call.
+func (s *store[T]) take() (dirty map[string]bool, listed, older bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := taken{pods: make(map[string]*Pod, len(s.dirty)), listed: s.listed, older: s.older}
-	for path := range s.dirty {
-		t.pods[path] = s.pods[path]
-	}
-	clear(s.dirty)
-	return t
+	dirty, s.dirty = s.dirty, map[string]bool{}
+	return dirty, s.listed, s.older
 }
 
 // accept accepts an API server that is older than before.
-func (s *store) accept() {
+func (s *store[T]) accept() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.older = false; s.listed {
-		for path := range s.pods {
-			s.dirty[path] = true
+		for _, o := range s.objects {
+			s.dirty[o.podPath()] = true
 		}
 	}
 	s.signal()
 }
 
-// get returns the pod of a path, or nil.
-func (s *store) get(path string) *Pod {
+// get returns the object of a path, or the zero value.
+func (s *store[T]) get(path string) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pods[path]
+	return s.objects[path]
 }
 
-// state returns how many pods there are, whether the API server has listed them, and whether it is older than
+// state returns how many objects there are, whether the API server has listed them, and whether it is older than
 // it was.
-func (s *store) state() (pods int, listed, older bool) {
+func (s *store[T]) state() (objects int, listed, older bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.pods), s.listed, s.older
+	return len(s.objects), s.listed, s.older
 }
 
 // newest returns the newest version that was seen.
-func (s *store) newest() string {
+func (s *store[T]) newest() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.version
+	return s.newestVersion
 }
 
 // silence returns the time since the last message of the server.
-func (s *store) silence() time.Duration {
+func (s *store[T]) silence() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Since(s.heard)
 }
 
 // hear restarts the measurement of silence.
-func (s *store) hear() {
+func (s *store[T]) hear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard = time.Now()
