@@ -60,6 +60,8 @@ type resource struct {
 	kind    string
 	object  runtime.Object
 	list    runtime.Object
+	// optional reports whether the API server may lack the resource, or may deny it.
+	optional bool
 }
 
 // newList returns an empty list of the resource.

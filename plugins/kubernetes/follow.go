@@ -2,15 +2,18 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,6 +30,11 @@ const (
 	// firstRetry and lastRetry bound the time until the API server is tried again.
 	firstRetry = 200 * time.Millisecond
 	lastRetry  = 10 * time.Second
+	// lastRefused bounds the time until a resource is tried again that the API server does not serve or denies.
+	lastRefused = time.Minute
+	// confirmDelay is the age at which the removal of an object is confirmed. The API server deletes the objects of
+	// a CRD within milliseconds after it has changed what it serves.
+	confirmDelay = time.Second
 )
 
 // mirror is what a follower fills: a store.
@@ -35,6 +43,12 @@ type mirror interface {
 	// hear restarts the measurement of silence, and silence returns the time since the last message of the server.
 	hear()
 	silence() time.Duration
+	// refuse notes that the API server does not serve the resource, or denies it.
+	refuse(err error)
+	// unconfirmed returns when the oldest removal was seen that has to be confirmed, and false if there is none.
+	unconfirmed() (since time.Time, any bool)
+	// confirm removes the objects whose removals were seen until a time.
+	confirm(until time.Time)
 }
 
 // follower keeps a store equal to the objects of a resource that concern a node.
@@ -47,6 +61,10 @@ type follower struct {
 	log        *slog.Logger
 	// changed is called when reached has changed.
 	changed func()
+	// mayRemove reports whether removals may be confirmed; nil: they need none.
+	mayRemove func() bool
+	// removals signals removals that have to be confirmed.
+	removals <-chan struct{}
 
 	mu     sync.Mutex       // guards what follows
 	client *rest.RESTClient // of this turn
@@ -65,25 +83,28 @@ func (f *follower) run(ctx context.Context) {
 	wait := firstRetry
 	for ctx.Err() == nil {
 		began := time.Now()
-		f.turn(ctx)
-		if time.Since(began) > lastRetry {
+		last := lastRetry
+		if _, refused := f.refusing(f.turn(ctx)); refused {
+			last = lastRefused
+		}
+		if time.Since(began) > last {
 			wait = firstRetry
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait/2 + rand.N(wait)):
 		}
-		wait = min(2*wait, lastRetry)
+		wait = min(2*wait, last)
 	}
 }
 
 // turn lists and watches once. A reflector of its own makes it begin with what the API server has now, and not
-// with a version that the server may no longer have, or not yet.
-func (f *follower) turn(ctx context.Context) {
+// with a version that the server may no longer have, or not yet. It returns why the turn ended.
+func (f *follower) turn(ctx context.Context) error {
 	c, err := connect(f.kubeconfig, f.resource) // again in each turn: the file may have been replaced
 	if err != nil {
 		f.note(err)
-		return
+		return err
 	}
 	defer c.Client.CloseIdleConnections()
 	f.mu.Lock()
@@ -109,15 +130,37 @@ func (f *follower) turn(ctx context.Context) {
 			}
 		}
 	})
+	if f.resource.optional {
+		guard.Go(func() { f.confirm(ctx, c, stop) })
+	}
 	r := cache.NewReflectorWithOptions(listWatch{f, c}, f.resource.object, f.store,
 		cache.ReflectorOptions{Name: f.resource.plural + " of " + f.node, TypeDescription: f.resource.kind})
-	if err := r.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
+	err = r.ListAndWatchWithContext(ctx)
+	if err != nil && ctx.Err() == nil {
 		f.note(err)
 	}
+	return err
 }
 
-// note remembers whether the server answers.
+// refusal is the error of an API server that does not serve an optional resource, or denies it.
+type refusal struct{ error }
+
+// refusing returns a refusal if err is one.
+func (f *follower) refusing(err error) (refusal, bool) {
+	var r refusal
+	if errors.As(err, &r) {
+		return r, true
+	}
+	return refusal{err}, f.resource.optional && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err))
+}
+
+// note remembers whether the server answers. A refusal is an answer.
 func (f *follower) note(err error) {
+	if r, ok := f.refusing(err); ok {
+		f.store.refuse(r.error)
+		err = nil
+		defer f.changed()
+	}
 	f.mu.Lock()
 	was := f.err
 	f.err = err
@@ -128,6 +171,58 @@ func (f *follower) note(err error) {
 	if (was == nil) != (err == nil) || err != nil && was != nil && was.Error() != err.Error() {
 		f.changed()
 	}
+}
+
+// confirm confirms the removal of objects until ctx ends, as long as the API server serves their resource. When a CRD
+// is deleted, the API server first deletes all its objects, which then are unknown and not unwanted. confirm ends the
+// turn in that case.
+func (f *follower) confirm(ctx context.Context, c *rest.RESTClient, stop func()) {
+	for {
+		wait := time.Hour
+		if since, any := f.store.unconfirmed(); any {
+			now := time.Now()
+			wait = confirmDelay
+			if age := now.Sub(since); age < confirmDelay {
+				wait -= age
+			} else if f.mayRemove() {
+				served, err := f.served(ctx, c)
+				switch {
+				case err == nil && served:
+					f.store.confirm(now.Add(-confirmDelay))
+					continue
+				case err == nil:
+					f.note(apierrors.NewNotFound(f.resource.version.WithResource(f.resource.plural).GroupResource(), ""))
+					stop()
+					return
+				case ctx.Err() == nil:
+					f.log.Warn("removed objects are kept until the API server answers", "resource", f.resource.plural, "error", err)
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.removals:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// served reports whether the API server serves the resource. It offers no creation while the CRD is being deleted.
+func (f *follower) served(ctx context.Context, c *rest.RESTClient) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	data, err := c.Get().AbsPath("/apis/" + f.resource.version.String()).DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	var list metav1.APIResourceList
+	if err == nil {
+		err = json.Unmarshal(data, &list)
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool {
+		return r.Name == f.resource.plural && slices.Contains(r.Verbs, "create")
+	}), err
 }
 
 // get reads one pod, with the client of this turn.
@@ -182,7 +277,7 @@ func (l listWatch) ListWithContext(ctx context.Context, o metav1.ListOptions) (r
 	if err != nil { // success is noted by the watch that follows
 		l.note(err)
 	}
-	return list, final(err)
+	return list, l.final(err)
 }
 
 // WatchWithContext implements [cache.WatcherWithContext].
@@ -199,7 +294,7 @@ func (l listWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions) (
 	if ctx.Err() == nil {
 		l.note(err)
 	}
-	return w, final(err)
+	return w, l.final(err)
 }
 
 // List implements [cache.Lister].
@@ -213,9 +308,12 @@ func (l listWatch) Watch(o metav1.ListOptions) (watch.Interface, error) {
 }
 
 // final hides the type of an error, so that the reflector does not retry.
-func final(err error) error {
+func (f *follower) final(err error) error {
 	if err == nil {
 		return nil
+	}
+	if r, ok := f.refusing(err); ok {
+		return r
 	}
 	return errors.New(err.Error())
 }

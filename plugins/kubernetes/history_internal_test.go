@@ -2,13 +2,19 @@ package kubernetes
 
 import (
 	"fmt"
+	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
@@ -23,6 +29,13 @@ import (
 //	accept                      an operator accepts the API server
 //	awaited NAME uid=U          the result of Awaited for an ADD
 //	save                        the agent stops and starts, with the copy of the pods
+//	podintent NAME pod=P        the API server has the PodIntent; the input is its map. The UID is its name
+//	remove NAME                 the API server has deleted the PodIntent
+//	podintents NAME …           the API server lists these PodIntents
+//	confirm                     the API server serves PodIntents a second after a removal
+//	refuse CODE                 the API server answers a list of PodIntents with 404 or 403, as at the start of a story
+//	silent                      the agent starts, and the API server does not answer a list of PodIntents
+//	health                      the state and the PodIntents in the health
 func TestHistories(t *testing.T) {
 	datadriven.Walk(t, "testdata/histories", func(t *testing.T, path string) {
 		h := newHistory()
@@ -39,18 +52,30 @@ type history struct {
 	text     strings.Builder
 	version  int
 	pods     map[string]*object
+	intents  map[string]*podIntentObject
 	attached map[string]bool
 }
 
 func newHistory() *history {
-	h := &history{version: 100, pods: map[string]*object{}, attached: map[string]bool{}}
+	h := &history{version: 100, pods: map[string]*object{}, intents: map[string]*podIntentObject{}, attached: map[string]bool{}}
 	h.start()
+	h.refuse(http.StatusNotFound)
 	return h
+}
+
+// refuse has the API server answer a list of PodIntents with an error.
+func (h *history) refuse(code int) {
+	err := apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+	if code == http.StatusNotFound {
+		err = apierrors.NewNotFound(schema.GroupResource{}, "")
+	}
+	h.Source.intents.refuse(err)
 }
 
 // start makes a source, as a new agent does.
 func (h *history) start() {
 	h.Source = New(h, Options{Node: "n0", Kubeconfig: "none", Decode: models.Decode, Attached: func(pod string) bool { return h.attached[pod] }})
+	h.followIntents.note(nil)
 }
 
 // Submit notes a transaction.
@@ -107,6 +132,48 @@ func (h *history) run(t *testing.T, d *datadriven.TestData) {
 		if d.Cmd == "detach" {
 			h.Detached("default", name)
 		}
+	case "podintent":
+		o := &podIntentObject{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: fmt.Sprint(h.version)}}
+		d.ScanArgs(t, "pod", &o.Spec.PodName)
+		data, err := yaml.ToJSON([]byte(d.Input))
+		if err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+		o.Spec.Intent = data
+		h.intents[name] = o
+		_ = h.Source.intents.Update(o)
+	case "remove":
+		gone := *h.intents[name]
+		gone.ResourceVersion = fmt.Sprint(h.version)
+		delete(h.intents, name)
+		_ = h.Source.intents.Delete(&gone)
+	case "podintents":
+		var list []any
+		version := fmt.Sprint(h.version)
+		for _, arg := range d.CmdArgs {
+			if arg.Key == "version" {
+				version = arg.Vals[0]
+			} else {
+				list = append(list, h.intents[arg.Key])
+			}
+		}
+		_ = h.Source.intents.Replace(list, version)
+	case "confirm":
+		if _, any := h.Source.intents.unconfirmed(); !any {
+			h.text.WriteString("nothing\n")
+			return
+		}
+		h.Source.intents.confirm(time.Now())
+	case "refuse":
+		code, _ := strconv.Atoi(name)
+		h.refuse(code)
+	case "silent":
+		h.start()
+	case "health":
+		h.follow.note(nil)
+		h.report()
+		fmt.Fprintf(&h.text, "%s, podintents: %s\n", h.Health().State, h.Health().Details["podintents"])
+		return
 	case "accept":
 		h.Accept()
 	case "awaited":
@@ -117,12 +184,13 @@ func (h *history) run(t *testing.T, d *datadriven.TestData) {
 		file := filepath.Join(t.TempDir(), "pods.json")
 		h.opts.File = file
 		h.save()
-		pods, version, err := readCopy(file)
+		saved, err := readCopy(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		h.start()
-		h.store.load(pods, version)
+		h.refuse(http.StatusForbidden)
+		h.load(saved)
 	default:
 		d.Fatalf(t, "unknown command")
 	}

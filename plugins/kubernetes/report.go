@@ -1,147 +1,14 @@
 package kubernetes
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/scheduler"
 )
-
-// What the agent writes to pods.
-const (
-	// StatusAnnotation holds a [Status] in JSON.
-	StatusAnnotation = "plumb.net/status"
-	// ReadyCondition is True while all that a pod wants is configured. A pod can name it as a readiness gate.
-	ReadyCondition = "plumb.net/NetworkReady"
-)
-
-// States of the network of a pod.
-const (
-	StateReady   = "ready"
-	StatePending = "pending"
-	StateFailed  = "failed"
-)
-
-// maxMessage bounds a message in bytes.
-const maxMessage = 1024
-
-// Status is how the network of a pod is.
-type Status struct {
-	// Observed is a digest of the annotation that the status is about.
-	Observed string `json:"observed"`
-	State    string `json:"state"`
-	// Reason is the root of what keeps the network from being ready, in the names of the annotation.
-	Reason string `json:"reason,omitempty"`
-	// Since is when the state began.
-	Since time.Time `json:"since"`
-}
-
-// same reports whether two statuses differ in their times at most.
-func (s Status) same(o Status) bool {
-	return s.Observed == o.Observed && s.State == o.State && s.Reason == o.Reason
-}
-
-// condition is the condition of a status.
-func (s Status) condition() condition {
-	c := condition{Type: ReadyCondition, Status: "False", Reason: "Pending", Message: s.Reason}
-	switch s.State {
-	case StateReady:
-		c.Status, c.Reason = "True", "Configured"
-	case StateFailed:
-		c.Reason = "Failed"
-	}
-	return c
-}
-
-// shows reports whether the API server has a status as it should be, except for its time.
-func (p *Pod) shows(s Status) bool {
-	var is Status
-	return json.Unmarshal([]byte(p.Status), &is) == nil && is.same(s) && p.Ready == s.condition()
-}
-
-// digest is that of an annotation.
-func digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return fmt.Sprintf("%x", sum[:6])
-}
-
-// Engine is the scheduler, as far as statuses are read of it.
-type Engine interface {
-	Watch(prefixes ...scheduler.Key) *scheduler.Watcher
-	List(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
-	Why(ctx context.Context, k scheduler.Key) (scheduler.Cause, error)
-}
-
-// statusOf returns how the network of a pod is.
-func (s *Source) statusOf(ctx context.Context, v view) (Status, error) {
-	st := Status{Observed: digest(v.pod.Intent), State: StateReady}
-	if v.wrong != nil {
-		st.State, st.Reason = StateFailed, short(v.wrong.Error())
-		return st, nil
-	}
-	keys := slices.Clone(v.keys)
-	for _, k := range v.keys {
-		if name, ok := strings.CutPrefix(string(k), models.KindInterface+"/"); ok {
-			keys = append(keys, scheduler.Key(models.AddressPrefix(name)))
-		}
-	}
-	if len(keys) == 0 {
-		return st, nil
-	}
-	all, err := s.opts.Engine.List(ctx, keys...)
-	if err != nil {
-		return st, err
-	}
-	// Of equal ones what the pod itself names comes before what is derived from it.
-	slices.SortStableFunc(all, func(a, b scheduler.Status) int {
-		return cmp.Or(severity(b.State)-severity(a.State), strings.Compare(string(a.Base), string(b.Base)))
-	})
-	if len(all) == 0 || severity(all[0].State) == 0 {
-		return st, nil
-	}
-	worst := all[0]
-	if st.State = StatePending; severity(worst.State) > 1 {
-		st.State = StateFailed
-	}
-	reason := worst.Reason
-	if why, err := s.opts.Engine.Why(ctx, worst.Key); err == nil && len(why.Roots) > 0 && worst.State == scheduler.Pending {
-		reason = cmp.Or(why.Roots[0].Text, reason)
-		if why.Roots[0].Key == v.pod.namespaceKey() {
-			reason = "no runtime has attached the pod"
-		}
-	}
-	text := fmt.Sprintf("%s is %s: %s", worst.Key, worst.State, reason)
-	st.Reason = short(strings.ReplaceAll(text, v.pod.keyName(""), ""))
-	return st, nil
-}
-
-// severity orders states: 0 is configured, 2 and more do not get better by waiting for something else.
-func severity(s scheduler.State) int {
-	switch s {
-	case scheduler.Configured:
-		return 0
-	case scheduler.InvalidState, scheduler.Failed:
-		return 3
-	case scheduler.Retrying:
-		return 2
-	}
-	return 1
-}
-
-func short(text string) string {
-	if len(text) > maxMessage {
-		return strings.ToValidUTF8(text[:maxMessage-3], "") + "…"
-	}
-	return text
-}
 
 const (
 	// settle is for how long a network must be pending or failed until that is reported. Most are ready before, and an
@@ -164,15 +31,18 @@ type reporter struct {
 	*Source
 	patch func(ctx context.Context, p *Pod, s *Status) error
 	event func(ctx context.Context, p *Pod, s Status)
-	pods  map[string]*reported // by path
+	// patchIntent writes the status of a PodIntent.
+	patchIntent func(ctx context.Context, i *PodIntent, s Status) error
+	// reported are the pods by path, and the PodIntents by the path of their pod and their name, as partID makes it.
+	reported map[string]*reported
 	// next is the earliest time of the next write.
 	next time.Time
 }
 
-// reported is what is known of the status of one pod.
+// reported is what is known of the status of one pod or PodIntent.
 type reported struct {
 	uid string
-	// next is when the pod is looked at again; zero: when something changes.
+	// next is when the object is looked at again; zero: when something changes.
 	next time.Time
 	// last is the last computed status.
 	last  Status
@@ -185,7 +55,8 @@ type reported struct {
 }
 
 func newReporter(s *Source) *reporter {
-	return &reporter{Source: s, patch: s.follow.patchStatus, event: s.follow.event, pods: map[string]*reported{}}
+	return &reporter{Source: s, patch: s.follow.patchStatus, event: s.follow.event, patchIntent: s.followIntents.patchIntent,
+		reported: map[string]*reported{}}
 }
 
 // run reports until ctx ends.
@@ -229,11 +100,11 @@ func (r *reporter) run(ctx context.Context) {
 				return
 			}
 			for _, base := range bases {
-				r.due(r.pathOf(base), time.Now())
+				r.dueAll(r.pathOf(base), time.Now())
 			}
 		case <-r.reports:
 			for path := range r.takeTouched() {
-				r.due(path, time.Now())
+				r.dueAll(path, time.Now())
 			}
 		case <-timer.C:
 		}
@@ -257,15 +128,41 @@ func keyBase(k scheduler.Key) (base string, ok bool) {
 	return name[:max(dot, 0)], strings.HasPrefix(name, "pod.") && dot > 0
 }
 
-// due has a pod looked at, unless that is to be earlier anyway.
-func (r *reporter) due(path string, at time.Time) {
+// partID identifies a PodIntent of a pod in reported.
+func partID(path, name string) string { return path + "/" + name }
+
+// splitID returns the path of the pod, and the name of the PodIntent or "".
+func splitID(id string) (path, name string) {
+	parts := strings.SplitN(id, "/", 3)
+	if len(parts) == 3 {
+		name = parts[2]
+	}
+	return strings.Join(parts[:min(2, len(parts))], "/"), name
+}
+
+// dueAll has a pod and its PodIntents looked at, and those that were its PodIntents.
+func (r *reporter) dueAll(path string, at time.Time) {
 	if path == "" {
 		return
 	}
-	p := r.pods[path]
+	r.due(path, at)
+	v, _ := r.view(path)
+	for _, one := range v.parts {
+		r.due(partID(path, one.intent.Name), at)
+	}
+	for id := range r.reported {
+		if strings.HasPrefix(id, path+"/") {
+			r.due(id, at)
+		}
+	}
+}
+
+// due has an object looked at, unless that is to be earlier anyway.
+func (r *reporter) due(id string, at time.Time) {
+	p := r.reported[id]
 	if p == nil {
 		p = &reported{}
-		r.pods[path] = p
+		r.reported[id] = p
 	}
 	if p.next.IsZero() || at.Before(p.next) {
 		p.next = at
@@ -279,18 +176,18 @@ func (r *reporter) write(ctx context.Context) time.Duration {
 		return wait
 	}
 	var first string
-	for _, path := range slices.Sorted(maps.Keys(r.pods)) {
-		if at := r.pods[path].next; !at.IsZero() && (first == "" || at.Before(r.pods[first].next)) {
-			first = path
+	for _, id := range slices.Sorted(maps.Keys(r.reported)) {
+		if at := r.reported[id].next; !at.IsZero() && (first == "" || at.Before(r.reported[first].next)) {
+			first = id
 		}
 	}
 	if first == "" {
 		return time.Hour
 	}
-	if wait := time.Until(r.pods[first].next); wait > 0 {
+	if wait := time.Until(r.reported[first].next); wait > 0 {
 		return wait
 	}
-	p := r.pods[first]
+	p := r.reported[first]
 	p.next = time.Time{}
 	if r.look(ctx, first, p, now) {
 		r.next = time.Now().Add(between)
@@ -298,41 +195,90 @@ func (r *reporter) write(ctx context.Context) time.Duration {
 	return 0
 }
 
-// look computes the status of a pod and writes it if the API server shows another. It reports whether it asked
-// the API server.
-func (r *reporter) look(ctx context.Context, path string, p *reported, now time.Time) (asked bool) {
+// look computes the status of a pod or PodIntent, and writes it if the API server shows another. It reports whether
+// it asked the API server.
+func (r *reporter) look(ctx context.Context, id string, p *reported, now time.Time) (asked bool) {
+	path, name := splitID(id)
 	v, ok := r.view(path)
-	if !ok || v.left || v.pod.Ended || !v.pod.Deleted.IsZero() && !r.attached(v.pod) {
-		delete(r.pods, path)
-		return false
-	}
-	if uid := string(v.pod.UID); uid != p.uid {
-		*p = reported{uid: uid}
-	}
-	if now.Before(p.again) {
-		p.next = p.again
-		return false
-	}
-	if strings.TrimSpace(v.pod.Intent) == "" {
-		if v.pod.Status == "" && v.pod.Ready == (condition{}) {
-			delete(r.pods, path)
+	if name != "" {
+		one, there := v.part(name)
+		if !there || v.left || v.pod != nil && v.pod.Ended && !r.attached(v.pod) {
+			delete(r.reported, id)
 			return false
 		}
-		return r.send(ctx, v.pod, p, nil, now)
+		return r.lookAtIntent(ctx, v.pod, one, p, now)
+	}
+	if !ok || v.pod == nil || v.left || v.pod.Ended || !v.pod.Deleted.IsZero() && !r.attached(v.pod) {
+		delete(r.reported, id)
+		return false
+	}
+	if p.waits(string(v.pod.UID), now) {
+		return false
+	}
+	if strings.TrimSpace(v.pod.Intent) == "" && len(v.parts) == 0 {
+		if v.pod.Status == "" && v.pod.Ready == (condition{}) {
+			delete(r.reported, id)
+			return false
+		}
+		if !r.isComplete() { // the pod may have PodIntents
+			return false
+		}
+		return r.send(p, nil, now, func() error { return r.patch(ctx, v.pod, nil) })
 	}
 	st, err := r.statusOf(ctx, v)
 	if err != nil {
 		return false // the engine stops
 	}
+	if !p.needsWrite(&st, v.pod.shows, now) {
+		return false
+	}
+	wasFailed := p.failed
+	asked = r.send(p, &st, now, func() error { return r.patch(ctx, v.pod, &st) })
+	if p.failed != wasFailed {
+		r.event(ctx, v.pod, st)
+	}
+	return asked
+}
+
+// lookAtIntent does what look does, for a PodIntent. pod is nil if the API server has no such pod on the node.
+func (r *reporter) lookAtIntent(ctx context.Context, pod *Pod, one part, p *reported, now time.Time) (asked bool) {
+	if p.waits(string(one.intent.UID), now) {
+		return false
+	}
+	st, err := r.statusOfPart(ctx, pod, one)
+	if err != nil {
+		return false // the engine stops
+	}
+	if !p.needsWrite(&st, one.intent.shows, now) {
+		return false
+	}
+	return r.send(p, &st, now, func() error { return r.patchIntent(ctx, one.intent, st) })
+}
+
+// waits reports whether a write of this object failed so recently that it is not tried again yet.
+func (p *reported) waits(uid string, now time.Time) bool {
+	if uid != p.uid {
+		*p = reported{uid: uid}
+	}
+	if now.Before(p.again) {
+		p.next = p.again
+		return true
+	}
+	return false
+}
+
+// needsWrite reports whether a status is to be written now, and sets its time. shows reports whether the API server has
+// it. A status that is to be written later sets next.
+func (p *reported) needsWrite(st *Status, shows func(Status) bool, now time.Time) bool {
 	if !st.same(p.last) {
 		if st.Since = now; st.State == p.last.State {
 			st.Since = p.last.Since
 		}
-		p.last = st
+		p.last = *st
 	}
-	st = p.last
+	*st = p.last
 	switch {
-	case v.pod.shows(st):
+	case shows(*st):
 		p.failed = st.State == StateFailed
 		return false
 	case st.State != StateReady && now.Sub(st.Since) < settle:
@@ -345,24 +291,23 @@ func (r *reporter) look(ctx context.Context, path string, p *reported, now time.
 		p.next = p.wrote.Add(pause)
 		return false
 	}
-	return r.send(ctx, v.pod, p, &st, now)
+	return true
 }
 
 // send writes a status, or removes it if st is nil.
-func (r *reporter) send(ctx context.Context, pod *Pod, p *reported, st *Status, now time.Time) (asked bool) {
-	err := r.patch(ctx, pod, st)
+func (r *reporter) send(p *reported, st *Status, now time.Time, write func() error) (asked bool) {
+	err := write()
 	r.noteWrite(err)
 	switch {
 	case err == nil:
 		p.wrote, p.wait = now, 0
 		if st != nil {
 			p.sent = *st
-			if failed := st.State == StateFailed; failed != p.failed && st.State != StatePending {
-				p.failed = failed
-				r.event(ctx, pod, *st)
+			if st.State != StatePending {
+				p.failed = st.State == StateFailed
 			}
 		}
-	case isGone(err): // another pod has the name now, or none has
+	case isGone(err): // another object has the name now, or none has
 	default:
 		p.wait = min(max(2*p.wait, firstWrite), lastWrite)
 		p.again = now.Add(p.wait)

@@ -46,7 +46,7 @@ func TestWritesAreLimited(t *testing.T) {
 			h.submit(h.take())
 			for end := time.Now().Add(c.limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 				for path := range h.Source.pods {
-					r.due(path, time.Now())
+					r.dueAll(path, time.Now())
 				}
 				r.write(t.Context())
 			}

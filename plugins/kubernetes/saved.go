@@ -15,14 +15,18 @@ import (
 // copyFormat is the first line of a copy. The second is the SHA-256 of what follows.
 const copyFormat = "plumb pods 1"
 
+// savedPods are the objects of the node, and the newest versions that were seen. Copies of versions before PodIntents
+// have none.
 type savedPods struct {
-	Version string `json:"version"`
-	Pods    []*Pod `json:"pods"`
+	Version       string       `json:"version"`
+	Pods          []*Pod       `json:"pods"`
+	IntentVersion string       `json:"podintents_version,omitempty"`
+	PodIntents    []*PodIntent `json:"podintents,omitempty"`
 }
 
-// writeCopy writes the pods of the node and the newest version that was seen.
-func writeCopy(file string, pods []*Pod, version string) error {
-	data, err := json.Marshal(savedPods{Version: version, Pods: pods})
+// writeCopy writes a copy.
+func writeCopy(file string, saved savedPods) error {
+	data, err := json.Marshal(saved)
 	if err != nil {
 		return err
 	}
@@ -31,24 +35,23 @@ func writeCopy(file string, pods []*Pod, version string) error {
 }
 
 // readCopy reads what writeCopy wrote; nothing if there is no file.
-func readCopy(file string) (pods []*Pod, version string, err error) {
+func readCopy(file string) (saved savedPods, err error) {
 	data, err := private.ReadState(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", nil
+		return savedPods{}, nil
 	}
 	if err != nil {
-		return nil, "", err
+		return savedPods{}, err
 	}
 	lines := bytes.SplitN(data, []byte("\n"), 4)
 	if len(lines) != 4 || string(lines[0]) != copyFormat {
-		return nil, "", fmt.Errorf("%s: is not of this format", file)
+		return savedPods{}, fmt.Errorf("%s: is not of this format", file)
 	}
 	if sum := sha256.Sum256(lines[2]); hex.EncodeToString(sum[:]) != string(lines[1]) {
-		return nil, "", fmt.Errorf("%s: is damaged", file)
+		return savedPods{}, fmt.Errorf("%s: is damaged", file)
 	}
-	var saved savedPods
 	if err := json.Unmarshal(lines[2], &saved); err != nil {
-		return nil, "", fmt.Errorf("%s: %w", file, err)
+		return savedPods{}, fmt.Errorf("%s: %w", file, err)
 	}
-	return saved.Pods, saved.Version, nil
+	return saved, nil
 }

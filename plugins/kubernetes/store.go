@@ -1,9 +1,12 @@
 package kubernetes
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -37,11 +40,20 @@ type store[T item] struct {
 	older bool
 	heard time.Time
 	news  chan struct{} // signals changes for take
+	// leaving are the paths of objects that the API server no longer has, with the time when that was seen, if
+	// removals have to be confirmed; else nil.
+	leaving map[string]time.Time
+	// lost reports whether the API server stopped serving the resource after it had served objects of it. Removals
+	// then wait for an operator.
+	lost bool
+	// refused is the error of an API server that does not serve the resource, or denies it.
+	refused  error
+	removals chan struct{} // signals new removals that have to be confirmed
 }
 
 // newStore returns a store that keeps what trim returns of an object, and signals changes to news.
 func newStore[T item](trim func(o any) T, news chan struct{}) *store[T] {
-	return &store[T]{trim: trim, objects: map[string]T{}, dirty: map[string]bool{}, news: news}
+	return &store[T]{trim: trim, objects: map[string]T{}, dirty: map[string]bool{}, news: news, removals: make(chan struct{}, 1)}
 }
 
 var (
@@ -107,7 +119,8 @@ func (s *store[T]) Replace(list []any, version string) error {
 		s.older, s.newestVersion = true, ""
 	}
 	s.see(version)
-	s.listed = true
+	s.listed, s.refused = true, nil
+	s.lost = s.lost && len(s.leaving) > 0
 	s.signal()
 	return nil
 }
@@ -136,12 +149,29 @@ func (s *store[T]) keep(o T) {
 	}
 	s.objects[o.Path()] = o
 	s.dirty[o.podPath()] = true
+	delete(s.leaving, o.Path())
 }
 
-// remove removes an object. The lock is held.
+// remove removes an object, or notes that its removal has to be confirmed. The lock is held.
 func (s *store[T]) remove(path string) {
+	if s.leaving == nil {
+		s.drop(path)
+		return
+	}
+	if _, known := s.leaving[path]; !known {
+		s.leaving[path] = time.Now()
+	}
+	select {
+	case s.removals <- struct{}{}:
+	default:
+	}
+}
+
+// drop removes an object. The lock is held.
+func (s *store[T]) drop(path string) {
 	s.dirty[s.objects[path].podPath()] = true
 	delete(s.objects, path)
+	delete(s.leaving, path)
 }
 
 // see records a version, and the time of this message of the server. The lock is held.
@@ -192,21 +222,60 @@ func (s *store[T]) touch(path string) {
 	s.signal()
 }
 
-// take returns the paths of the pods whose objects changed since the last call.
-func (s *store[T]) take() (dirty map[string]bool, listed, older bool) {
+// take returns the paths of the pods whose objects changed since the last call. answered reports whether the API
+// server has listed its objects or does not serve them.
+func (s *store[T]) take() (dirty map[string]bool, answered, older bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	dirty, s.dirty = s.dirty, map[string]bool{}
-	return dirty, s.listed, s.older
+	return dirty, s.listed || s.refused != nil, s.older
 }
 
-// accept accepts an API server that is older than before.
+// accept accepts what the API server has: an older state than before, or objects that it lost.
 func (s *store[T]) accept() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.older = false; s.listed {
-		for _, o := range s.objects {
-			s.dirty[o.podPath()] = true
+	s.older, s.lost = false, false
+	for path, o := range s.objects {
+		s.dirty[o.podPath()] = true
+		if _, gone := s.leaving[path]; gone || s.refused != nil {
+			s.drop(path)
+		}
+	}
+	s.signal()
+}
+
+// refuse notes that the API server does not serve the resource, or denies it. The objects are unknown then, and stay.
+func (s *store[T]) refuse(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = err
+	s.lost = s.lost || apierrors.IsNotFound(err) && len(s.objects) > 0
+	s.signal()
+}
+
+// unconfirmed returns when the oldest removal was seen that has to be confirmed, and false if there is none.
+func (s *store[T]) unconfirmed() (since time.Time, any bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost || s.older {
+		return since, false
+	}
+	for _, at := range s.leaving {
+		if since.IsZero() || at.Before(since) {
+			since = at
+		}
+	}
+	return since, len(s.leaving) > 0
+}
+
+// confirm removes the objects whose removals were seen until a time.
+func (s *store[T]) confirm(until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path, at := range s.leaving {
+		if !at.After(until) {
+			s.drop(path)
 		}
 	}
 	s.signal()
@@ -219,12 +288,40 @@ func (s *store[T]) get(path string) T {
 	return s.objects[path]
 }
 
-// state returns how many objects there are, whether the API server has listed them, and whether it is older than
-// it was.
-func (s *store[T]) state() (objects int, listed, older bool) {
+// byPod returns the objects of pods, by the path of the pod.
+func (s *store[T]) byPod(paths map[string]bool) map[string][]T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.objects), s.listed, s.older
+	all := map[string][]T{}
+	for _, o := range s.objects {
+		if path := o.podPath(); paths[path] {
+			all[path] = append(all[path], o)
+		}
+	}
+	return all
+}
+
+// all returns all objects.
+func (s *store[T]) all() []T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.objects))
+}
+
+// storeState describes a store.
+type storeState struct {
+	objects       int
+	listed, older bool
+	// leaving is how many objects the API server no longer has, while their removal is not confirmed.
+	leaving int
+	lost    bool
+	refused error
+}
+
+func (s *store[T]) state() storeState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return storeState{len(s.objects), s.listed, s.older, len(s.leaving), s.lost, s.refused}
 }
 
 // newest returns the newest version that was seen.

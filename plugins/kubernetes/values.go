@@ -18,8 +18,8 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// Anyone who may create a pod may write its annotations. So the values of a pod are confined: they are in the
-// network namespace of that pod and refer only to each other. They neither read files of the host nor change
+// Anyone who may create a pod may write its annotations, and PodIntents are for users of a namespace too. So the values
+// of a pod are confined: they are in the network namespace of that pod and refer only to each other. They neither read files of the host nor change
 // interfaces that the runtime has created.
 
 const (
@@ -27,18 +27,20 @@ const (
 	maxKeys = 64
 	// maxText bounds an annotation in bytes; the API server allows 256 KiB for all annotations of an object.
 	maxText = 256 << 10
+	// maxIntentText bounds the map of a PodIntent in bytes; etcd allows 1.5 MiB for an object.
+	maxIntentText = 1 << 20
 	// maxLocal bounds a local name in bytes.
 	maxLocal = 63
 )
 
 var (
-	// podKinds are the kinds that an annotation may contain.
+	// podKinds are the kinds that pods may want.
 	podKinds = []string{models.KindInterface, models.KindAddress, models.KindRoute, models.KindRule, models.KindNeighbor, models.KindNexthop,
 		models.KindFDB, models.KindQdisc, models.KindMirror, models.KindNftables, models.KindSysctl}
-	// podLinks are the types of links that an annotation may contain. Other types read keys from files of the
+	// podLinks are the types of links that pods may want. Other types read keys from files of the
 	// host, take over links of others, or create devices for processes.
 	podLinks = []string{"bridge", "dummy", "ifb", "ipvlan", "macvlan", "veth", "vlan", "vrf", "vxlan"}
-	// podSysctls are patterns for path.Match of the settings that an annotation may contain. Those without an
+	// podSysctls are patterns for path.Match of the settings that pods may want. Those without an
 	// interface are the network settings in the list of safe sysctls of Kubernetes.
 	podSysctls = []string{"net.ipv4.conf.IFNAME.*", "net.ipv6.conf.IFNAME.*", "net.ipv4.neigh.IFNAME.*", "net.ipv6.neigh.IFNAME.*",
 		"net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports", "net.ipv4.ip_unprivileged_port_start", "net.ipv4.ping_group_range",
@@ -52,38 +54,54 @@ var (
 // Decoder decodes a value and applies the policy of the agent for values that others write.
 type Decoder func(key string, data []byte) (proto.Message, error)
 
-// valuesOf returns the desired values of a pod. It returns an error if the annotation cannot be read as a whole. An
-// error in one value makes only that value invalid.
+// text is a map of local keys to values in YAML or JSON.
+type text struct {
+	data  string
+	name  string // for errors
+	limit int    // in bytes
+	// place names a key in errors.
+	place func(key string, line int) string
+}
+
+// valuesOf returns the values that a pod wants by its annotation. It returns an error if the annotation cannot be read
+// as a whole. An error in one value makes only that value invalid.
 func valuesOf(p *Pod, decode Decoder) (intent.Values, error) {
 	if strings.TrimSpace(p.Intent) == "" {
 		return nil, nil
 	}
+	return p.decode(text{p.Intent, IntentAnnotation, maxText, func(_ string, line int) string {
+		return fmt.Sprintf("%s:%d", IntentAnnotation, line)
+	}}, decode)
+}
+
+// decode returns the values of a text. It returns an error if the text cannot be read as a whole.
+func (p *Pod) decode(t text, decode Decoder) (intent.Values, error) {
 	if p.HostNetwork {
 		return nil, errors.New("the pod uses the network of the host (hostNetwork)")
 	}
-	if len(p.Intent) > maxText {
-		return nil, fmt.Errorf("the annotation has %d bytes; at most %d are allowed", len(p.Intent), maxText)
+	if len(t.data) > t.limit {
+		return nil, fmt.Errorf("%s has %d bytes; at most %d are allowed", t.name, len(t.data), t.limit)
 	}
-	docs, err := file.DecodeMap([]byte(p.Intent), IntentAnnotation)
+	docs, err := file.DecodeMap([]byte(t.data), t.name)
 	if err != nil {
 		return nil, err
 	}
 	if len(docs) > maxKeys {
-		return nil, fmt.Errorf("the annotation has %d keys; at most %d are allowed", len(docs), maxKeys)
+		return nil, fmt.Errorf("%s has %d keys; at most %d are allowed", t.name, len(docs), maxKeys)
 	}
 	values := intent.Values{}
 	for _, d := range docs {
 		kind, local, ok := strings.Cut(d.Key, "/")
 		if !ok || !localName.MatchString(local) {
-			return nil, fmt.Errorf("%s:%d: a key is <kind>/<name>, such as interface/net1; the name has letters, digits, - and _, at most 63",
-				IntentAnnotation, d.Line)
+			return nil, fmt.Errorf("%s: a key is <kind>/<name>, such as interface/net1; the name has letters, digits, - and _, at most 63",
+				t.place(d.Key, d.Line))
 		}
 		if _, err := models.KindByName(kind); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", IntentAnnotation, d.Line, err)
+			return nil, fmt.Errorf("%s: %w", t.place(d.Key, d.Line), err)
 		}
 		key := scheduler.Key(kind + "/" + p.keyName(local))
 		if _, twice := values[key]; twice {
-			values[key] = intent.Wanted(nil, scheduler.Invalid("", "written more than once in %s; keep one", IntentAnnotation))
+			values[key] = intent.Wanted(nil, scheduler.Invalid("", "written more than once in %s; keep one", t.name))
 			continue
 		}
 		values[key] = intent.Wanted(p.value(kind, local, d.JSON, decode))
@@ -93,6 +111,11 @@ func valuesOf(p *Pod, decode Decoder) (intent.Values, error) {
 
 // keyName returns the name of the key for a local name.
 func (p *Pod) keyName(local string) string { return p.keyBase() + "." + local }
+
+// localKey returns a key of the pod with its local name.
+func (p *Pod) localKey(k scheduler.Key) string {
+	return strings.Replace(string(k), p.keyName(""), "", 1)
+}
 
 // keyBase returns the common prefix of the names of all keys of the pod: pod.<namespace>.<name>, or pod.<digest> if
 // that is too long for a key.

@@ -8,31 +8,68 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/intent"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// TestValues shows the values that pods want by their annotations.
+// TestValues shows the values that pods want by their annotations and by PodIntents. A command is:
+//
+//	values [pod=NAMESPACE/NAME] [host_network]   the input is the annotation
+//	podintent NAME [age=N] [uid=U]               the input is the map of a PodIntent for the next pod; one of the
+//	                                             age 2 is older than one of the age 1, and uid is the UID of the pod
 func TestValues(t *testing.T) {
-	datadriven.RunTest(t, "testdata/values", func(t *testing.T, d *datadriven.TestData) string {
-		p := &Pod{Namespace: "shop", Name: "web", RuntimeUID: "7c2d", Intent: d.Input}
-		for _, arg := range d.CmdArgs {
-			switch arg.Key {
-			case "pod":
-				p.Namespace, p.Name, _ = strings.Cut(arg.Vals[0], "/")
-			case "host_network":
-				p.HostNetwork = true
-			default:
-				d.Fatalf(t, "unknown argument %s", arg.Key)
+	datadriven.Walk(t, "testdata/values", func(t *testing.T, path string) {
+		var list []*PodIntent
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "podintent" {
+				i := &PodIntent{Namespace: "shop", Name: d.CmdArgs[0].Key, PodName: "web"}
+				i.UID = types.UID(i.Name)
+				age := 0
+				d.MaybeScanArgs(t, "age", &age)
+				i.Created = time.Unix(int64(-age), 0)
+				d.MaybeScanArgs(t, "uid", (*string)(&i.PodUID))
+				data, err := yaml.ToJSON([]byte(d.Input))
+				if err != nil {
+					d.Fatalf(t, "%v", err)
+				}
+				i.Intent = string(data)
+				list = append(list, i)
+				return ""
 			}
-		}
-		values, err := valuesOf(p, models.Decode)
-		return show(values, err)
+			p := &Pod{Namespace: "shop", Name: "web", UID: "7c2d", RuntimeUID: "7c2d", Intent: d.Input}
+			for _, arg := range d.CmdArgs {
+				switch arg.Key {
+				case "pod":
+					p.Namespace, p.Name, _ = strings.Cut(arg.Vals[0], "/")
+				case "host_network":
+					p.HostNetwork = true
+				default:
+					d.Fatalf(t, "unknown argument %s", arg.Key)
+				}
+			}
+			w := wantsOf(p, list, &wants{}, models.Decode)
+			list = nil
+			text := show(w.values, w.wrong)
+			for _, one := range w.parts {
+				switch {
+				case one.wrong != nil:
+					text += fmt.Sprintf("PodIntent %s: error: %v\n", one.intent.Name, one.wrong)
+				case one.waits != "":
+					text += fmt.Sprintf("PodIntent %s: waits: %s\n", one.intent.Name, one.waits)
+				case one.refused != "":
+					text += fmt.Sprintf("PodIntent %s: refused: %s\n", one.intent.Name, one.refused)
+				}
+			}
+			return text
+		})
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
@@ -35,6 +36,21 @@ func (f *follower) patchStatus(ctx context.Context, p *Pod, st *Status) error {
 	}
 	return f.request(ctx, func(ctx context.Context, c *rest.RESTClient) error {
 		return c.Patch(types.StrategicMergePatchType).Namespace(p.Namespace).Resource("pods").Name(p.Name).SubResource("status").
+			Body(body).Do(ctx).Error()
+	})
+}
+
+// patchIntent writes the condition of a PodIntent, with its UID as a precondition.
+func (f *follower) patchIntent(ctx context.Context, i *PodIntent, st Status) error {
+	c := i.intentCondition(st)
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": i.UID}, "status": map[string]any{"conditions": []any{
+		metav1.Condition{Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+			ObservedGeneration: c.ObservedGeneration, LastTransitionTime: metav1.NewTime(st.Since)}}}})
+	if err != nil {
+		return err
+	}
+	return f.request(ctx, func(ctx context.Context, c *rest.RESTClient) error {
+		return c.Patch(types.MergePatchType).Namespace(i.Namespace).Resource(f.resource.plural).Name(i.Name).SubResource("status").
 			Body(body).Do(ctx).Error()
 	})
 }
@@ -80,5 +96,5 @@ func (f *follower) request(ctx context.Context, do func(ctx context.Context, c *
 	return do(ctx, c)
 }
 
-// isGone reports whether a pod that was to be written is no more.
+// isGone reports whether an object that was to be written no longer exists.
 func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) }

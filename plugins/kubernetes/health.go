@@ -1,0 +1,107 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/plumb-net/plumb/models"
+)
+
+// count updates the number of keys, and drops the records of pods that no ADD can be waiting for.
+func (s *Source) count(older bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys, s.held = 0, older
+	for _, p := range s.pods {
+		s.keys += len(p.values)
+	}
+	for _, m := range []map[string]time.Time{s.gone, s.asked} {
+		maps.DeleteFunc(m, func(_ string, at time.Time) bool { return time.Since(at) > forget })
+	}
+}
+
+// forget is the age at which records of deleted pods and of reads are dropped. No ADD waits so long.
+const forget = 10 * time.Minute
+
+// Health implements [intent.Source].
+func (s *Source) Health() models.Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.health
+	h.Details = maps.Clone(h.Details)
+	return h
+}
+
+// report updates the health.
+func (s *Source) report() {
+	why, asked := s.follow.trouble()
+	whyIntents, askedIntents := s.followIntents.trouble()
+	why, asked = cmp.Or(why, whyIntents), asked && askedIntents
+	pods, intents := s.store.state(), s.intents.state()
+	lacking, stay := intents.lacking()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := models.Health{Name: Name, State: "ok", Details: map[string]string{
+		"node": s.opts.Node, "pods": fmt.Sprint(pods.objects), "podintents": cmp.Or(lacking, fmt.Sprint(intents.objects)), "keys": fmt.Sprint(s.keys), "version": s.store.newest(),
+	}}
+	switch {
+	case !asked:
+		h.State, h.Reason = "starting", why
+	case why != "":
+		h.State, h.Reason = "down", why+"; the values of the pods stay"
+	case !pods.listed:
+		h.State, h.Reason = "starting", "the pods were not listed yet"
+	case !intents.listed && intents.refused == nil:
+		h.State, h.Reason = "starting", "the PodIntents were not listed yet"
+	case pods.older || intents.older:
+		h.State, h.Reason = "degraded", "the API server is older than before, as after a restore of its etcd; no value is withdrawn; "+
+			"run \"agentctl resync --accept\" to accept it"
+	case stay:
+		h.State, h.Reason = "degraded", lacking
+	case len(s.wrong) > 0:
+		path := slices.Min(slices.Collect(maps.Keys(s.wrong)))
+		h.Reason = fmt.Sprintf("the intent of the pod %s cannot be read: %v", path, s.wrong[path])
+		if n := len(s.wrong) - 1; n > 0 {
+			h.Reason += fmt.Sprintf("; and of %d more", n)
+		}
+	}
+	if s.writeErr != nil {
+		h.Details["statuses"] = "they are not written: " + s.writeErr.Error()
+	}
+	h.Since = s.health.Since
+	if h.State != s.health.State {
+		h.Since = time.Now()
+		level := slog.LevelInfo
+		if h.State == "down" || h.State == "degraded" {
+			level = slog.LevelWarn
+		}
+		s.opts.Log.Log(context.Background(), level, "pods of the API server", "state", h.State, "reason", h.Reason)
+	}
+	s.health = h
+}
+
+// lacking returns why the PodIntents of the API server are unknown, or "", and whether values of earlier ones stay.
+func (s storeState) lacking() (why string, stay bool) {
+	kept := s.leaving
+	switch {
+	case apierrors.IsNotFound(s.refused):
+		why, kept = "the API server does not serve podintents.plumb.net; to use PodIntents, apply deploy/kubernetes/podintent.yaml", s.objects
+	case s.refused != nil:
+		why, kept = fmt.Sprintf("the API server refuses access to podintents.plumb.net: %v", s.refused), s.objects
+	case s.lost && kept > 0:
+		why = "the CRD podintents.plumb.net was deleted with its objects"
+	default:
+		return "", false
+	}
+	if kept > 0 {
+		why += fmt.Sprintf("; the values of %d PodIntents stay; run \"agentctl resync --accept\" to withdraw them", kept)
+	}
+	return why, kept > 0
+}

@@ -1,0 +1,120 @@
+package kubernetes
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plumb-net/plumb/plugins/intent"
+)
+
+// intentField is the field of a PodIntent that holds values.
+const intentField = "spec.intent"
+
+// podIntentResource is the resource of PodIntents. Its CRD is deploy/kubernetes/podintent.yaml. When the API server
+// deletes a CRD it first deletes all objects of it, as if users did. So a removal has to be confirmed.
+var podIntentResource = resource{version: schema.GroupVersion{Group: "plumb.net", Version: "v1alpha1"}, plural: "podintents",
+	kind: "PodIntent", object: &podIntentObject{}, list: &podIntentList{}, optional: true}
+
+// podIntentObject holds the fields of a PodIntent that are decoded.
+type podIntentObject struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		PodName string          `json:"podName"`
+		PodUID  types.UID       `json:"podUID"`
+		Intent  json.RawMessage `json:"intent"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []intentCondition `json:"conditions"`
+	} `json:"status"`
+}
+
+// intentCondition is a condition of a PodIntent.
+type intentCondition struct {
+	condition          `json:",inline"`
+	ObservedGeneration int64 `json:"observedGeneration"`
+}
+
+type podIntentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []podIntentObject `json:"items"`
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (o *podIntentObject) DeepCopyObject() runtime.Object {
+	c := *o
+	o.DeepCopyInto(&c.ObjectMeta)
+	c.Spec.Intent = slices.Clone(o.Spec.Intent)
+	c.Status.Conditions = slices.Clone(o.Status.Conditions)
+	return &c
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (l *podIntentList) DeepCopyObject() runtime.Object {
+	c := *l
+	l.ListMeta.DeepCopyInto(&c.ListMeta)
+	c.Items = make([]podIntentObject, len(l.Items))
+	for i := range l.Items {
+		c.Items[i] = *l.Items[i].DeepCopyObject().(*podIntentObject)
+	}
+	return &c
+}
+
+// PodIntent holds the fields of a PodIntent that the store keeps. It is immutable.
+type PodIntent struct {
+	Namespace  string    `json:"namespace"`
+	Name       string    `json:"name"`
+	UID        types.UID `json:"uid"`
+	Version    string    `json:"version"`
+	Generation int64     `json:"generation"`
+	Created    time.Time `json:"created"`
+	PodName    string    `json:"pod_name"`
+	// PodUID is the UID that the pod must have at the API server, or "".
+	PodUID types.UID `json:"pod_uid,omitempty"`
+	Intent string    `json:"intent"`
+	// Ready is the condition that the agent writes.
+	Ready intentCondition `json:"-"`
+}
+
+// Path is <namespace>/<name>.
+func (i *PodIntent) Path() string    { return i.Namespace + "/" + i.Name }
+func (i *PodIntent) podPath() string { return i.Namespace + "/" + i.PodName }
+func (i *PodIntent) uid() types.UID  { return i.UID }
+func (i *PodIntent) version() string { return i.Version }
+
+// compare orders PodIntents by precedence: the older one first.
+func (i *PodIntent) compare(o *PodIntent) int {
+	return cmp.Or(i.Created.Compare(o.Created), strings.Compare(i.Name, o.Name))
+}
+
+// values returns the values that a PodIntent wants for a pod.
+func (i *PodIntent) values(p *Pod, decode Decoder) (intent.Values, error) {
+	return p.decode(text{i.Intent, intentField, maxIntentText, func(key string, _ int) string {
+		return fmt.Sprintf("%s: the key %q", intentField, key)
+	}}, decode)
+}
+
+// trimPodIntent returns the fields of a PodIntent that the store keeps.
+func trimPodIntent(decoded any) *PodIntent {
+	o := decoded.(*podIntentObject)
+	i := &PodIntent{
+		Namespace: o.Namespace, Name: o.Name, UID: o.UID, Version: o.ResourceVersion, Generation: o.Generation,
+		Created: o.CreationTimestamp.UTC(), PodName: o.Spec.PodName, PodUID: o.Spec.PodUID, Intent: string(o.Spec.Intent),
+	}
+	for _, c := range o.Status.Conditions {
+		if c.Type == IntentReadyCondition {
+			i.Ready = c
+		}
+	}
+	return i
+}
