@@ -40,6 +40,13 @@ func (w *wanted) Submit(txn scheduler.Txn) *scheduler.Handle {
 	return nil
 }
 
+// all returns all that was ever withdrawn.
+func (w *wanted) all() []scheduler.Key {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.gone)
+}
+
 func (w *wanted) text() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -99,6 +99,9 @@ func (i *PodIntent) compare(o *PodIntent) int {
 
 // values returns the values that a PodIntent wants for a pod.
 func (i *PodIntent) values(p *Pod, decode Decoder) (intent.Values, error) {
+	if i.Intent == "" {
+		return nil, nil
+	}
 	return p.decode(text{i.Intent, intentField, maxIntentText, func(key string, _ int) string {
 		return fmt.Sprintf("%s: the key %q", intentField, key)
 	}}, decode)
@@ -110,6 +113,9 @@ func trimPodIntent(decoded any) *PodIntent {
 	i := &PodIntent{
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID, Version: o.ResourceVersion, Generation: o.Generation,
 		Created: o.CreationTimestamp.UTC(), PodName: o.Spec.PodName, PodUID: o.Spec.PodUID, Intent: string(o.Spec.Intent),
+	}
+	if i.Intent == "null" { // an empty map, by server-side apply
+		i.Intent = ""
 	}
 	for _, c := range o.Status.Conditions {
 		if c.Type == IntentReadyCondition {

@@ -82,6 +82,7 @@ func (s *store[T]) Update(o any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.put(s.trim(o))
+	s.lost = s.lost && len(s.leaving) > 0
 	s.signal()
 	return nil
 }
