@@ -63,6 +63,7 @@ func newAccount(t *testing.T, args ...string) *account {
 	}
 	s := kubetest.Start(t, append(args, "--audit-policy-file="+policy, "--audit-log-path="+audit)...)
 	a := &account{server: s, admin: s.Client(kubetest.Admin), audit: audit}
+	a.admin.ServePodIntents()
 	for _, file := range []string{"namespace.yaml", "account.yaml", "policy.yaml"} {
 		a.admin.Apply(filepath.Join(manifests, file), false)
 	}
@@ -106,6 +107,25 @@ func TestAccountIsConfined(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.what, err, c.want)
 		}
 	}
+	patchIntent := func(name, subresource, body string) error {
+		return agent.Patch("application/merge-patch+json").AbsPath("/apis/plumb.net/v1alpha1/namespaces/default/podintents/" + name + subresource).
+			Body([]byte(body)).Do(t.Context()).Error()
+	}
+	a.admin.Want(kubetest.PodIntent{Namespace: "default", Name: "own", Node: "n0", Pod: "own"})
+	a.admin.Want(kubetest.PodIntent{Namespace: "default", Name: "other", Node: "n1", Pod: "other"})
+	status = `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"Configured","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
+	for end := time.Now().Add(host.Patience); patchIntent("other", "/status", status) == nil && time.Now().Before(end); {
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err := patchIntent("own", "/status", status); err != nil {
+		t.Errorf("the status of a PodIntent: %v", err)
+	}
+	if err := patchIntent("other", "/status", status); err == nil || !strings.Contains(err.Error(), "for its own node only") {
+		t.Errorf("the status of a PodIntent for another node: %v", err)
+	}
+	if err := patchIntent("own", "", `{"spec":{"podName":"other"}}`); err == nil || !strings.Contains(err.Error(), "cannot patch resource") {
+		t.Errorf("a PodIntent: %v", err)
+	}
 	for _, path := range []string{"/api/v1/secrets", "/api/v1/configmaps", "/api/v1/nodes", "/api/v1/namespaces/default/services"} {
 		if err := agent.Get().AbsPath(path).Do(t.Context()).Error(); err == nil || !strings.Contains(err.Error(), "forbidden") {
 			t.Errorf("GET %s: %v", path, err)
@@ -143,6 +163,7 @@ func (a *account) denied(t *testing.T) string {
 func TestEveryRightIsNeeded(t *testing.T) {
 	for _, c := range []struct{ verb, resource string }{
 		{}, {"get", "pods"}, {"watch", "pods"}, {"list", "pods"}, {"patch", "pods/status"}, {"create", "events"},
+		{"watch", "podintents"}, {"list", "podintents"}, {"patch", "podintents/status"},
 	} {
 		t.Run(strings.ReplaceAll("without "+c.verb+" "+c.resource, "/", "-"), func(t *testing.T) {
 			var args []string
@@ -158,6 +179,7 @@ func TestEveryRightIsNeeded(t *testing.T) {
 			n.Host = host.New(t, host.Options{NoEngine: true, Args: []string{"--kubeconfig", kubeconfig, "--kubernetes-node", "n0"}})
 			n.Start()
 			n.pod("web", `{"interface/eth0":{"bridge":{},"mtu":-1}}`) // fails, which is an event
+			n.api.Want(kubetest.PodIntent{Namespace: "default", Name: "web", Node: "n0", Pod: "web", Intent: "interface/net1: {bridge: {}}"})
 			// The agent asks for a pod by itself that the watch does not bring.
 			n.sandbox("s1", "unknown", "00000000-0000-0000-0000-000000000000", strings.Replace(green, "}", `,"wait":2}`, 1)).call("ADD")
 			n.Eventually("the requests", func() error {
@@ -166,6 +188,9 @@ func TestEveryRightIsNeeded(t *testing.T) {
 				}
 				if c.verb == "" && n.events("web") == "" {
 					return fmt.Errorf("no event")
+				}
+				if c.verb == "" && n.api.Ready("default", "web") == "" {
+					return fmt.Errorf("the PodIntent has no condition")
 				}
 				return nil
 			})

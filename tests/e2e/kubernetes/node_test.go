@@ -31,11 +31,18 @@ type node struct {
 	proxy  *etcdtest.Proxy
 }
 
+// newNode returns a node whose agent has the identity of the node.
 func newNode(t *testing.T) *node {
+	t.Helper()
+	return newNodeOf(t, kubetest.Node("n0"))
+}
+
+// newNodeOf returns a node whose agent is a user of the API server.
+func newNodeOf(t *testing.T, user string) *node {
 	t.Helper()
 	s := kubetest.Start(t)
 	n := &node{t: t, server: s, api: s.Client(kubetest.Admin), proxy: etcdtest.StartProxy(t, s.Addr())}
-	kubeconfig := s.Kubeconfig(kubetest.Node("n0"), strings.TrimPrefix(n.proxy.URL(), "http://"))
+	kubeconfig := s.Kubeconfig(user, strings.TrimPrefix(n.proxy.URL(), "http://"))
 	n.Host = host.New(t, host.Options{NoEngine: true, Args: []string{"--kubeconfig", kubeconfig, "--kubernetes-node", "n0"}})
 	return n
 }
