@@ -5,9 +5,6 @@ import (
 	"testing"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/plumb-net/plumb/plugins/kubernetes/kubetest"
 )
 
@@ -94,23 +91,10 @@ func TestPodIntentsForbidden(t *testing.T) {
 	c.is("ok", "", "web")
 	c.intents("refuses access to podintents.plumb.net")
 
-	roles := c.api.RbacV1().ClusterRoles()
-	_, err := roles.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "podintents"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"plumb.net"}, Resources: []string{"podintents"}, Verbs: []string{"list", "watch"}}}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.api.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "podintents"},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "podintents"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:nodes"}}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.api.AllowNodes("plumb.net", "podintents", "list", "watch")
 	c.is("ok", "", "db", "web")
 
-	if err := roles.Delete(t.Context(), "podintents", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	c.api.DisallowNodes("podintents")
 	time.Sleep(time.Second) // until the server counts it
 	c.proxy.Break()
 	c.intents("refuses access to podintents.plumb.net")

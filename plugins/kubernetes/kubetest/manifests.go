@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -83,3 +84,30 @@ func (c *Client) RemoveRight(role, resource, verb string) {
 		c.t.Fatal(err)
 	}
 }
+
+// AllowNodes creates a role that allows all nodes some verbs on a resource.
+func (c *Client) AllowNodes(group, resource string, verbs ...string) {
+	c.t.Helper()
+	meta := metav1.ObjectMeta{Name: nodesRole(resource)}
+	_, err := c.RbacV1().ClusterRoles().Create(c.t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta,
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}}}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = c.RbacV1().ClusterRoleBindings().Create(c.t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:nodes"}}}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// DisallowNodes deletes the role that AllowNodes created.
+func (c *Client) DisallowNodes(resource string) {
+	c.t.Helper()
+	if err := c.RbacV1().ClusterRoles().Delete(c.t.Context(), nodesRole(resource), metav1.DeleteOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// nodesRole returns the name of the role for a resource. It may have no slash.
+func nodesRole(resource string) string { return "nodes-" + strings.ReplaceAll(resource, "/", "-") }

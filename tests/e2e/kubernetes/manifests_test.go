@@ -107,8 +107,9 @@ func TestAccountIsConfined(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.what, err, c.want)
 		}
 	}
+	const intents = "/apis/plumb.net/v1alpha1/namespaces/default/podintents/"
 	patchIntent := func(name, subresource, body string) error {
-		return agent.Patch("application/merge-patch+json").AbsPath("/apis/plumb.net/v1alpha1/namespaces/default/podintents/" + name + subresource).
+		return agent.Patch("application/merge-patch+json").AbsPath(intents + name + subresource).
 			Body([]byte(body)).Do(t.Context()).Error()
 	}
 	a.admin.Want(kubetest.PodIntent{Namespace: "default", Name: "own", Node: "n0", Pod: "own"})
@@ -122,6 +123,15 @@ func TestAccountIsConfined(t *testing.T) {
 	}
 	if err := patchIntent("other", "/status", status); err == nil || !strings.Contains(err.Error(), "for its own node only") {
 		t.Errorf("the status of a PodIntent for another node: %v", err)
+	}
+	// A node that may write them is limited, too.
+	a.admin.AllowNodes("plumb.net", "podintents/status", "patch")
+	for name, want := range map[string]string{"own": "", "other": "for its own node only"} {
+		n0 := a.server.Client(kubetest.Node("n0")).RESTClient()
+		err := n0.Patch("application/merge-patch+json").AbsPath(intents + name + "/status").Body([]byte(status)).Do(t.Context()).Error()
+		if err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
+			t.Errorf("the node n0 writes the PodIntent %s: %v, want %q", name, err, want)
+		}
 	}
 	if err := patchIntent("own", "", `{"spec":{"podName":"other"}}`); err == nil || !strings.Contains(err.Error(), "cannot patch resource") {
 		t.Errorf("a PodIntent: %v", err)
