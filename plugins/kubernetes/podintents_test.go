@@ -121,7 +121,7 @@ func TestPodIntentIsValidated(t *testing.T) {
 		{kubetest.PodIntent{Node: "n0", Pod: "web", Intent: many}, "spec.intent"},
 	} {
 		one.i.Namespace, one.i.Name = "default", "one"
-		switch err := c.api.TryWant(one.i); {
+		switch _, err := c.api.TryWant(one.i); {
 		case one.want == "" && err != nil:
 			t.Errorf("%+v: %v", one.i, err)
 		case one.want != "" && (err == nil || !strings.Contains(err.Error(), one.want)):

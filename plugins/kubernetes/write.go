@@ -40,17 +40,21 @@ func (f *follower) patchStatus(ctx context.Context, p *Pod, st *Status) error {
 	})
 }
 
-// patchIntent writes the condition of a PodIntent, with its UID as a precondition.
+// patchIntent writes the condition of a PodIntent. The UID is a precondition, as a test in the patch: the API server
+// ignores metadata in a write of the status of a custom resource.
 func (f *follower) patchIntent(ctx context.Context, i *PodIntent, st Status) error {
 	c := i.intentCondition(st)
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": i.UID}, "status": map[string]any{"conditions": []any{
-		metav1.Condition{Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
-			ObservedGeneration: c.ObservedGeneration, LastTransitionTime: metav1.NewTime(st.Since)}}}})
+	body, err := json.Marshal([]any{
+		map[string]any{"op": "test", "path": "/metadata/uid", "value": i.UID},
+		map[string]any{"op": "add", "path": "/status", "value": map[string]any{"conditions": []any{
+			metav1.Condition{Type: c.Type, Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
+				ObservedGeneration: c.ObservedGeneration, LastTransitionTime: metav1.NewTime(st.Since)}}}},
+	})
 	if err != nil {
 		return err
 	}
 	return f.request(ctx, func(ctx context.Context, c *rest.RESTClient) error {
-		return c.Patch(types.MergePatchType).Namespace(i.Namespace).Resource(f.resource.plural).Name(i.Name).SubResource("status").
+		return c.Patch(types.JSONPatchType).Namespace(i.Namespace).Resource(f.resource.plural).Name(i.Name).SubResource("status").
 			Body(body).Do(ctx).Error()
 	})
 }

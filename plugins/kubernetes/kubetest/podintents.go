@@ -67,16 +67,18 @@ func (c *Client) podIntents(namespace string) dynamic.ResourceInterface {
 	return c.Dynamic.Resource(podIntents).Namespace(namespace)
 }
 
-// Want creates a PodIntent, or changes it.
-func (c *Client) Want(i PodIntent) {
+// Want creates a PodIntent, or changes it, and returns its UID.
+func (c *Client) Want(i PodIntent) (uid string) {
 	c.t.Helper()
-	if err := c.TryWant(i); err != nil {
+	uid, err := c.TryWant(i)
+	if err != nil {
 		c.t.Fatal(err)
 	}
+	return uid
 }
 
 // TryWant does what Want does, and returns the error of the server.
-func (c *Client) TryWant(i PodIntent) error {
+func (c *Client) TryWant(i PodIntent) (uid string, err error) {
 	c.t.Helper()
 	values := map[string]any{}
 	if err := yaml.Unmarshal([]byte(i.Intent), &values); err != nil {
@@ -90,8 +92,11 @@ func (c *Client) TryWant(i PodIntent) error {
 		"apiVersion": podIntents.GroupVersion().String(), "kind": "PodIntent",
 		"metadata": map[string]any{"namespace": i.Namespace, "name": i.Name}, "spec": spec,
 	}}
-	_, err := c.podIntents(i.Namespace).Apply(c.t.Context(), i.Name, o, metav1.ApplyOptions{FieldManager: "test", Force: true})
-	return err
+	is, err := c.podIntents(i.Namespace).Apply(c.t.Context(), i.Name, o, metav1.ApplyOptions{FieldManager: "test", Force: true})
+	if err != nil {
+		return "", err
+	}
+	return string(is.GetUID()), nil
 }
 
 // Unwant deletes a PodIntent.
