@@ -1,18 +1,25 @@
-// Package kubernetes is the source of intent that reads the pods of a node from the API server of Kubernetes.
+// Package kubernetes is the source of intent that reads the pods of a node, and the PodIntents for them, from the API
+// server of Kubernetes.
 //
-//	API server ──reflector──► store ──changed pods──► values of a pod ──changes──► Txn
-//	                            ▲                          ▲
-//	            copy on disk ───┘      plugins/cni ────────┘ which pods are attached
+//	API server ──reflectors──► stores ──changed pods──► values of a pod ──changes──► Txn
+//	                             ▲                           ▲
+//	             copy on disk ───┘       plugins/cni ────────┘ which pods are attached
 //
-//	client.go   how the API server is reached
-//	pod.go      what is kept of a pod
-//	store.go    the pods of the node; the reflector of client-go fills it
-//	follow.go   lists and watches, and notices a server that is silent
-//	values.go   the values that a pod wants, from its annotation: a pure function
-//	source.go   submits them, and answers what an ADD waits for
-//	report.go   compares how the networks of pods are with what the API server shows of it
-//	write.go    writes statuses and events
-//	saved.go    the copy of the store, for a start without the API server
+//	client.go     how the API server is reached
+//	pod.go        what is kept of a pod
+//	podintent.go  what is kept of a PodIntent
+//	store.go      the objects of one resource; the reflector of client-go fills it
+//	follow.go     lists and watches, notices a server that is silent, and confirms removals of PodIntents
+//	values.go     the values of one text of a pod: a pure function
+//	wants.go      the values that a pod wants, from its annotation and its PodIntents: a pure function
+//	submit.go     submits what changed
+//	source.go     runs all of it, and answers what an ADD waits for
+//	health.go     the health of the source
+//	shown.go      the pods as the reporter sees them
+//	status.go     how the networks of pods, and the values of PodIntents, are
+//	report.go     compares that with what the API server shows of it
+//	write.go      writes statuses and events
+//	saved.go      the copy of the stores, for a start without the API server
 //
 // The API server is no dependency of what is attached: while it cannot be reached all values stay, and a pod
 // that is deleted there keeps its values until its runtime detaches it.
