@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
 
 	"github.com/plumb-net/plumb/descriptors/kernel"
-	"github.com/plumb-net/plumb/descriptors/kind"
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/cni/network"
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/scheduler"
 )
@@ -140,35 +137,5 @@ func (s *Service) gone(c Call, seen *bool) error {
 		return fmt.Errorf("%w: it has ended", ErrGone)
 	}
 	*seen = *seen || running
-	return nil
-}
-
-// carrier bounds how long the kernel may take until packets pass the links of an attachment: both
-// ends of a veth are up before either has a carrier.
-const carrier = 5 * time.Second
-
-// waitCarrier waits until packets pass. The container may send some as soon as the ADD returns, and
-// would send a lost one again only a second later.
-func (s *Service) waitCarrier(ctx context.Context, wants []network.Want) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, carrier, errors.New("it is up, but no packets pass"))
-	defer cancel()
-	for _, w := range wants {
-		v, isInterface := w.Value.(*models.Interface)
-		if !isInterface || v.GetVeth() == nil && v.GetBridge() == nil {
-			continue
-		}
-		st, err := s.engine.Get(ctx, scheduler.Key(w.Key))
-		if err != nil {
-			return err
-		}
-		at, known := kind.LinkOfStatus(st)
-		for wait := time.Millisecond; known && !s.host.Carries(at); wait = min(2*wait, 20*time.Millisecond) {
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("%s: %w", w.Key, context.Cause(ctx))
-			case <-time.After(wait):
-			}
-		}
-	}
 	return nil
 }

@@ -174,6 +174,7 @@ func TestKernel_Intent(t *testing.T) {
 		scheduler.Set("interface/web-host", &models.Interface{HostName: "web0", Addresses: []string{"10.9.0.1/24"},
 			Link: &models.Interface_Veth{Veth: &models.Veth{Peer: "web"}}}),
 		scheduler.Set("route/web", &models.Route{Interface: "web", Destination: "default", Gateway: "10.9.0.1"}),
+		scheduler.Set("interface/lone", &models.Interface{Namespace: in, Link: &models.Interface_Bridge{Bridge: &models.Bridge{}}}),
 	)
 	r := m.add("c1", at, config)
 	if len(r.IPs) != 1 || r.IPs[0].Gateway != "10.9.0.1" || r.Interfaces[1].Sandbox != at.Path {
