@@ -273,6 +273,10 @@ func (e *editor) setDesired(n *graph.Node, v any) {
 	if assess.Left(n) && kind.DesiredDiffer(kind.Of(n), n.Key, was, v) { // who says the same again asks for nothing new
 		e.Unleave(n)
 	}
+	if v != nil && n.X != nil && (was == nil || kind.DesiredDiffer(kind.Of(n), n.Key, was, v)) { // what it needs is another thing now
+		x := e.G.Extra(n)
+		x.Flaps, x.CalmAt = nil, 0
+	}
 	reached := !assess.Has(n, assess.FlagUntried)
 	e.SetFlag(n, assess.FlagUntried, true)
 	if !e.Guard(n, func() { e.G.SetDesired(n, v) }) && !e.Guard(n, func() { e.G.SetDesired(n, was) }) {
