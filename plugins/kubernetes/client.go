@@ -60,7 +60,8 @@ type resource struct {
 	kind    string
 	object  runtime.Object
 	list    runtime.Object
-	// optional reports whether the API server may lack the resource, or may deny it.
+	// optional reports whether the API server may lack the resource, or may deny it, because it is defined by a CRD.
+	// Removals of its objects are confirmed.
 	optional bool
 }
 

@@ -9,7 +9,8 @@
 //	pod.go        what is kept of a pod
 //	podintent.go  what is kept of a PodIntent
 //	store.go      the objects of one resource; the reflector of client-go fills it
-//	follow.go     lists and watches, notices a server that is silent, and confirms removals of PodIntents
+//	follow.go     lists and watches, and notices a server that is silent
+//	confirm.go    confirms removals of PodIntents, which the API server also removes with their CRD
 //	values.go     the values of one text of a pod: a pure function
 //	wants.go      the values that a pod wants, from its annotation and its PodIntents: a pure function
 //	submit.go     submits what changed

@@ -2,13 +2,11 @@ package kubernetes
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -32,9 +31,6 @@ const (
 	lastRetry  = 10 * time.Second
 	// lastRefused bounds the time until a resource is tried again that the API server does not serve or denies.
 	lastRefused = time.Minute
-	// confirmDelay is the age at which the removal of an object is confirmed. The API server deletes the objects of
-	// a CRD within milliseconds after it has changed what it serves.
-	confirmDelay = time.Second
 )
 
 // mirror is what a follower fills: a store.
@@ -49,6 +45,10 @@ type mirror interface {
 	unconfirmed() (since time.Time, any bool)
 	// confirm removes the objects whose removals were seen until a time.
 	confirm(until time.Time)
+	// comesFrom notes the UID of the CRD that the objects to come are of, or "" if it is unknown.
+	comesFrom(crd types.UID)
+	// isFrom reports whether this may be the UID that comesFrom noted.
+	isFrom(crd types.UID) bool
 }
 
 // follower keeps a store equal to the objects of a resource that concern a node.
@@ -131,6 +131,12 @@ func (f *follower) turn(ctx context.Context) error {
 		}
 	})
 	if f.resource.optional {
+		crd, _, err := f.origin(ctx, c)
+		if err != nil {
+			f.note(err)
+			return err
+		}
+		f.store.comesFrom(crd)
 		guard.Go(func() { f.confirm(ctx, c, stop) })
 	}
 	r := cache.NewReflectorWithOptions(listWatch{f, c}, f.resource.object, f.store,
@@ -171,58 +177,6 @@ func (f *follower) note(err error) {
 	if (was == nil) != (err == nil) || err != nil && was != nil && was.Error() != err.Error() {
 		f.changed()
 	}
-}
-
-// confirm confirms the removal of objects until ctx ends, as long as the API server serves their resource. When a CRD
-// is deleted, the API server first deletes all its objects, which then are unknown and not unwanted. confirm ends the
-// turn in that case.
-func (f *follower) confirm(ctx context.Context, c *rest.RESTClient, stop func()) {
-	for {
-		wait := time.Hour
-		if since, any := f.store.unconfirmed(); any {
-			now := time.Now()
-			wait = confirmDelay
-			if age := now.Sub(since); age < confirmDelay {
-				wait -= age
-			} else if f.mayRemove() {
-				served, err := f.served(ctx, c)
-				switch {
-				case err == nil && served:
-					f.store.confirm(now.Add(-confirmDelay))
-					continue
-				case err == nil:
-					f.note(apierrors.NewNotFound(f.resource.version.WithResource(f.resource.plural).GroupResource(), ""))
-					stop()
-					return
-				case ctx.Err() == nil:
-					f.log.Warn("removed objects are kept until the API server answers", "resource", f.resource.plural, "error", err)
-				}
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-f.removals:
-		case <-time.After(wait):
-		}
-	}
-}
-
-// served reports whether the API server serves the resource. It offers no creation while the CRD is being deleted.
-func (f *follower) served(ctx context.Context, c *rest.RESTClient) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
-	defer cancel()
-	data, err := c.Get().AbsPath("/apis/" + f.resource.version.String()).DoRaw(ctx)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	var list metav1.APIResourceList
-	if err == nil {
-		err = json.Unmarshal(data, &list)
-	}
-	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool {
-		return r.Name == f.resource.plural && slices.Contains(r.Verbs, "create")
-	}), err
 }
 
 // get reads one pod, with the client of this turn.

@@ -49,7 +49,8 @@ func (s *Source) report() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := models.Health{Name: Name, State: "ok", Details: map[string]string{
-		"node": s.opts.Node, "pods": fmt.Sprint(pods.objects), "podintents": cmp.Or(lacking, fmt.Sprint(intents.objects)), "keys": fmt.Sprint(s.keys), "version": s.store.newest(),
+		"node": s.opts.Node, "pods": fmt.Sprint(pods.objects), "podintents": cmp.Or(lacking, fmt.Sprint(intents.objects)),
+		"keys": fmt.Sprint(s.keys), "version": s.store.newest(),
 	}}
 	switch {
 	case !asked:

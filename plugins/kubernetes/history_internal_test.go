@@ -32,6 +32,7 @@ import (
 //	podintent NAME pod=P        the API server has the PodIntent; the input is its map. The UID is its name
 //	remove NAME                 the API server has deleted the PodIntent
 //	podintents NAME …           the API server lists these PodIntents
+//	crd UID                     the API server has a CRD with this UID
 //	confirm                     the API server serves PodIntents a second after a removal
 //	refuse CODE                 the API server answers a list of PodIntents with 404 or 403, as at the start of a story
 //	silent                      the agent starts, and the API server does not answer a list of PodIntents
@@ -158,6 +159,8 @@ func (h *history) run(t *testing.T, d *datadriven.TestData) {
 			}
 		}
 		_ = h.Source.intents.Replace(list, version)
+	case "crd":
+		h.Source.intents.comesFrom(types.UID(name))
 	case "confirm":
 		if _, any := h.Source.intents.unconfirmed(); !any {
 			h.text.WriteString("nothing\n")

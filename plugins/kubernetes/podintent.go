@@ -19,8 +19,7 @@ import (
 // intentField is the field of a PodIntent that holds values.
 const intentField = "spec.intent"
 
-// podIntentResource is the resource of PodIntents. Its CRD is deploy/kubernetes/podintent.yaml. When the API server
-// deletes a CRD it first deletes all objects of it, as if users did. So a removal has to be confirmed.
+// podIntentResource is the resource of PodIntents. Its CRD is deploy/kubernetes/podintent.yaml.
 var podIntentResource = resource{version: schema.GroupVersion{Group: "plumb.net", Version: "v1alpha1"}, plural: "podintents",
 	kind: "PodIntent", object: &podIntentObject{}, list: &podIntentList{}, optional: true}
 

@@ -67,6 +67,14 @@ func TestPodIntents(t *testing.T) {
 	if all := c.wanted.all(); len(all) > gone {
 		t.Errorf("withdrawn were %v", all[gone:])
 	}
+	// It is deleted and created again within milliseconds.
+	c.api.DropPodIntents()
+	c.api.ServePodIntents()
+	c.is("degraded", "resync --accept", "db")
+	c.want("db", "interface/a: {dummy: {}}")
+	c.want("nosuch", "interface/a: {dummy: {}}")
+	c.is("ok", "", "db")
+
 	c.api.Unwant("default", "db")
 	c.is("ok", "")
 
@@ -92,6 +100,17 @@ func TestPodIntentsForbidden(t *testing.T) {
 	c.intents("refuses access to podintents.plumb.net")
 
 	c.api.AllowNodes("plumb.net", "podintents", "list", "watch")
+	c.is("ok", "", "db", "web")
+
+	// The agent may not read the CRD.
+	c.api.Unwant("default", "db")
+	c.is("ok", "", "web")
+	c.want("db", "interface/a: {dummy: {}}")
+	c.is("ok", "", "db", "web")
+	c.api.DropPodIntents()
+	c.is("degraded", "resync --accept", "db", "web")
+	c.api.ServePodIntents()
+	c.want("db", "interface/a: {dummy: {}}")
 	c.is("ok", "", "db", "web")
 
 	c.api.DisallowNodes("podintents")

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io/fs"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/plumb-net/plumb/plugins/private"
 )
 
@@ -22,6 +24,8 @@ type savedPods struct {
 	Pods          []*Pod       `json:"pods"`
 	IntentVersion string       `json:"podintents_version,omitempty"`
 	PodIntents    []*PodIntent `json:"podintents,omitempty"`
+	// CRD is the UID of the CRD of the PodIntents.
+	CRD types.UID `json:"podintents_crd,omitempty"`
 }
 
 // writeCopy writes a copy.

@@ -161,7 +161,7 @@ func (s *Source) save() {
 	if s.opts.File == "" {
 		return
 	}
-	saved := savedPods{Version: s.store.newest(), IntentVersion: s.intents.newest()}
+	saved := savedPods{Version: s.store.newest(), IntentVersion: s.intents.newest(), CRD: s.intents.crd()}
 	intents := map[string]*PodIntent{}
 	for _, path := range slices.Sorted(maps.Keys(s.pods)) {
 		p := s.pods[path]
@@ -187,8 +187,8 @@ func (s *Source) save() {
 
 // load fills the stores with a saved copy.
 func (s *Source) load(saved savedPods) {
-	s.store.load(saved.Pods, saved.Version)
-	s.intents.load(saved.PodIntents, saved.IntentVersion)
+	s.store.load(saved.Pods, saved.Version, "")
+	s.intents.load(saved.PodIntents, saved.IntentVersion, saved.CRD)
 }
 
 func (s *Source) attached(p *Pod) bool { return s.opts.Attached(p.runtimeName()) }

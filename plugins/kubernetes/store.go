@@ -46,6 +46,8 @@ type store[T item] struct {
 	// lost reports whether the API server stopped serving the resource after it had served objects of it. Removals
 	// then wait for an operator.
 	lost bool
+	// crdUID is the UID of the CRD that the objects are of, or "" if it is unknown.
+	crdUID types.UID
 	// refused is the error of an API server that does not serve the resource, or denies it.
 	refused  error
 	removals chan struct{} // signals new removals that have to be confirmed
@@ -191,13 +193,13 @@ func (s *store[T]) signal() {
 }
 
 // load fills the store with the saved copy of an earlier run.
-func (s *store[T]) load(objects []T, version string) {
+func (s *store[T]) load(objects []T, version string, crd types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range objects {
 		s.keep(o)
 	}
-	s.newestVersion = version
+	s.newestVersion, s.crdUID = version, crd
 	s.signal()
 }
 
@@ -253,6 +255,30 @@ func (s *store[T]) refuse(err error) {
 	s.refused = err
 	s.lost = s.lost || apierrors.IsNotFound(err) && len(s.objects) > 0
 	s.signal()
+}
+
+// comesFrom notes the UID of the CRD that the objects to come are of, or "" if it is unknown. If it is another one than
+// before, the objects were deleted with their CRD.
+func (s *store[T]) comesFrom(crd types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = s.lost || crd != "" && s.crdUID != "" && crd != s.crdUID && len(s.objects) > 0
+	if crd != "" {
+		s.crdUID = crd
+	}
+}
+
+// crd returns the UID of the CRD that the objects are of, or "" if it is unknown.
+func (s *store[T]) crd() types.UID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.crdUID
+}
+
+// isFrom reports whether the objects are of a CRD with this UID, as far as both are known.
+func (s *store[T]) isFrom(crd types.UID) bool {
+	known := s.crd()
+	return crd == "" || known == "" || crd == known
 }
 
 // unconfirmed returns when the oldest removal was seen that has to be confirmed, and false if there is none.

@@ -94,8 +94,8 @@ func show(values intent.Values, err error) string {
 	return b.String()
 }
 
-// FuzzValuesStayInThePod checks that no annotation makes a value outside of the pod: each is in the namespace of
-// the pod, or where an interface or a nexthop of the pod is, and has a key of the pod.
+// FuzzValuesStayInThePod checks that no annotation and no PodIntent makes a value outside of the pod: each is in the
+// namespace of the pod, or where an interface or a nexthop of the pod is, and has a key of the pod.
 func FuzzValuesStayInThePod(f *testing.F) {
 	for _, text := range []string{
 		`{"interface/a":{"macvlan":{"parent":"b"},"addresses":["10.0.0.1/24"]}}`,
@@ -116,11 +116,11 @@ func FuzzValuesStayInThePod(f *testing.F) {
 			t.Skip("the API server has no such names")
 		}
 		p := &Pod{Namespace: namespace, Name: name, RuntimeUID: "1", Intent: text}
-		values, err := valuesOf(p, models.Decode)
-		if err != nil {
-			return
-		}
-		for _, c := range intent.Changes(nil, values) {
+		changes := intent.Changes(nil, wantsOf(p, nil, &wants{}, models.Decode).values)
+		p.Intent = ""
+		i := &PodIntent{Namespace: namespace, Name: "i", PodName: name, Intent: text}
+		changes = append(changes, intent.Changes(nil, wantsOf(p, []*PodIntent{i}, &wants{}, models.Decode).values)...)
+		for _, c := range changes {
 			kind, key, _ := strings.Cut(string(c.Key), "/")
 			if !strings.HasPrefix(key, "pod.") || strings.Contains(key[strings.LastIndexByte(key, '.'):], "/") {
 				t.Errorf("the key %s is none of the pod", c.Key)

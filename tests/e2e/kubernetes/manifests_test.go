@@ -174,6 +174,7 @@ func TestEveryRightIsNeeded(t *testing.T) {
 	for _, c := range []struct{ verb, resource string }{
 		{}, {"get", "pods"}, {"watch", "pods"}, {"list", "pods"}, {"patch", "pods/status"}, {"create", "events"},
 		{"watch", "podintents"}, {"list", "podintents"}, {"patch", "podintents/status"},
+		{"get", "customresourcedefinitions"},
 	} {
 		t.Run(strings.ReplaceAll("without "+c.verb+" "+c.resource, "/", "-"), func(t *testing.T) {
 			var args []string
