@@ -145,8 +145,10 @@ func (s *Source) Run(ctx context.Context) error {
 		case <-s.store.news:
 			s.submit(s.take())
 			s.report()
-			unsaved = true
-			save.Reset(saveDelay)
+			if !unsaved { // pods may change all the time
+				unsaved = true
+				save.Reset(saveDelay)
+			}
 		case <-save.C:
 			s.save()
 			unsaved = false

@@ -124,7 +124,7 @@ func TestWithoutServer(t *testing.T) {
 	web.add()
 	later := n.pod("later", eth0("10.9.0.8/24"))
 	n.Await("pending", "interface/pod.default.later.eth0")
-	time.Sleep(2 * time.Second) // the copy is written a second after the change
+	n.saves("10.9.0.8/24")
 	n.Kill9()
 	n.proxy.Cut()
 	n.api.Remove("default", "web") // nobody hears of it

@@ -2,7 +2,9 @@ package kubernetes
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,6 +63,18 @@ func (n *node) pod(name, intent string) (uid string) {
 func (n *node) want(name, intent string) {
 	n.t.Helper()
 	n.api.Annotate("default", name, "plumb.net/intent", intent)
+}
+
+// saves waits until the agent has written a copy of the pods that contains a text.
+func (n *node) saves(text string) {
+	n.t.Helper()
+	n.Eventually("the copy of the pods has "+text, func() error {
+		data, err := os.ReadFile(filepath.Join(n.StateDir(), "pods.json"))
+		if err == nil && !strings.Contains(string(data), text) {
+			err = errors.New("it has not")
+		}
+		return err
+	})
 }
 
 // sandbox is a sandbox of a pod, as a runtime knows it.

@@ -92,7 +92,7 @@ func TestPodIntent(t *testing.T) {
 	later := n.pod("later", "")
 	n.wantBy("later", "later", eth0("10.9.0.8/24"))
 	n.Await("pending", "interface/pod.default.later.eth0")
-	time.Sleep(2 * time.Second) // the copy is written a second after the change
+	n.saves("10.9.0.8/24")
 	n.Kill9()
 	n.proxy.Cut()
 	n.Start()
