@@ -156,7 +156,7 @@ func (s *Source) Run(ctx context.Context) error {
 	}
 }
 
-// saveDelay is how long after a change the copy is written.
+// saveDelay is how long after the first change the copy is written.
 const saveDelay = time.Second
 
 func (s *Source) save() {

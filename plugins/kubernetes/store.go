@@ -252,9 +252,11 @@ func (s *store[T]) accept() {
 func (s *store[T]) refuse(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refused = err
 	s.lost = s.lost || apierrors.IsNotFound(err) && len(s.objects) > 0
-	s.signal()
+	if s.refused == nil {
+		s.signal()
+	}
+	s.refused = err
 }
 
 // comesFrom notes the UID of the CRD that the objects to come are of, or "" if it is unknown. If it is another one than
