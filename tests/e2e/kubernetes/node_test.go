@@ -124,8 +124,9 @@ func (s *sandbox) del() {
 	}
 }
 
-// links are the names of the links in the sandbox without the loopback and the far end of eth0.
+// links returns the sorted names of the links in the sandbox without the loopback and the far end of eth0.
 func (s *sandbox) links() string {
 	s.node.t.Helper()
-	return strings.Join(slices.DeleteFunc(s.Names(s.node.t), func(name string) bool { return name == "far" }), " ")
+	names := slices.DeleteFunc(s.Names(s.node.t), func(name string) bool { return name == "far" })
+	return strings.Join(slices.Sorted(slices.Values(names)), " ")
 }
