@@ -429,7 +429,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`\b(microservice|container): change seen`), "containers: change seen"},
 	{regexp.MustCompile(`"(base|digest)": "[0-9a-f]+"`), `"$1": "HASH"`},
 	{regexp.MustCompile(`("(?:took|duration|waited)": )"[0-9.]+s"`), "${1}D"},
-	{regexp.MustCompile(`"via": "[^"]+"`), `"via": "KEY"`}, // which of several came last
+	{regexp.MustCompile(`,\n +"via": "[^"]+"`), ``}, // which of several came last, if another did
 	{regexp.MustCompile(`172\.17\.0\.\d+`), "172.17.0.N"},
 	{regexp.MustCompile(`\bveth[0-9a-f]{7}\b`), "vethN"}, // as the engine names them
 	{regexp.MustCompile(`\b(at|until) (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d`), "$1 TIME"},
