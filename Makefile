@@ -98,7 +98,7 @@ test: prepare build lint $(NFPM) ## everything that CI checks; installs what is 
 	  -count=1 -race -vet=off -timeout=30m $(UNIT) + \
 	  again -count=1 -race -vet=off -timeout=30m -p=1 $(ENGINES) beside $(STORES) $(KINDS) beside $(PLUGINS) \
 	    beside '-run=^TestStable$$' -timeout=45m $(KERNELS) + \
-	  again -count=1 -vet=off -timeout=30m -p=1 $(OUTSIDE) beside -parallel=4 $(AGENTS) beside -race -timeout=45m $(KUBERNETES) beside '-skip=^TestStable$$' -timeout=45m $(KERNELS) + \
+	  again -count=1 -vet=off -timeout=30m -p=1 $(OUTSIDE) beside -parallel=4 -timeout=45m $(AGENTS) beside -race -timeout=45m $(KUBERNETES) beside '-skip=^TestStable$$' -timeout=45m $(KERNELS) + \
 	  fuzz -vet=off -fuzztime=200x -fuzzminimizetime=20x ./...
 
 hosts: ## make test while this machine is as Docker leaves it; PROFILE=kubernetes, desktop, router or ipv6-off
