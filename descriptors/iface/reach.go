@@ -29,12 +29,10 @@ func (d *iface) noteLink(k scheduler.Key, l kernel.Link) {
 	d.noteMAC(k, l)
 }
 
-// noMAC is the MAC of a bridge that has lost its last port. The kernel does not bring up a link with it.
-const noMAC = "00:00:00:00:00:00"
-
-// noteMAC records the MAC of a link; d.mu is held.
+// noteMAC records the MAC of a link, unless it is that of a bridge without ports: the kernel creates no link with
+// that MAC. d.mu is held.
 func (d *iface) noteMAC(k scheduler.Key, l kernel.Link) {
-	if l.MAC == "" || l.MAC == noMAC {
+	if l.MAC == "" || l.MAC == kernel.ZeroMAC {
 		return
 	}
 	if d.macs == nil {

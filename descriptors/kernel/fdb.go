@@ -37,7 +37,7 @@ type FDBEntry struct {
 	Special bool
 }
 
-// ZeroMAC is that of the entries by which a vxlan floods.
+// ZeroMAC is the MAC of the entries by which a vxlan floods, and of a bridge without ports.
 const ZeroMAC = "00:00:00:00:00:00"
 
 // FDBPlace is what the kernel knows a forwarding entry by within a namespace.

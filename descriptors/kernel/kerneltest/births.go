@@ -159,6 +159,9 @@ func basics(l *link, name string, mtu int, mac string, group uint32) error {
 		if err != nil {
 			return err
 		}
+		if hw.String() == noMAC || hw[0]&1 != 0 { // is_valid_ether_addr of the kernel
+			return refused(syscall.EADDRNOTAVAIL)
+		}
 		l.MAC, l.givenMAC = hw.String(), true
 	}
 	return nil
