@@ -38,7 +38,6 @@ type fakeHost struct {
 	call          bool                      // bridges call iptables
 	listens       map[string]string         // protocol and address
 	mac           string                    // of every link
-	mtu           int                       // of every link
 	unreadable    error                     // why the networks cannot be read
 	routes        map[string][]kernel.Route // of namespaces, by path
 	flowsOf       []string                  // the addresses of which connections were deleted
@@ -104,7 +103,7 @@ func (h *fakeHost) Listener(protocol string, at netip.AddrPort) string {
 }
 
 func (h *fakeHost) Link(_, name string) (kernel.Link, error) {
-	return kernel.Link{Name: name, MAC: h.mac, MTU: h.mtu}, nil
+	return kernel.Link{Name: name, MAC: h.mac}, nil
 }
 
 func (h *fakeHost) BridgesCall(int) bool { return h.call }

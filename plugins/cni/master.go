@@ -2,6 +2,7 @@ package cni
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/plumb-net/plumb/models"
@@ -10,31 +11,31 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// unknownMaster refuses a network whose master is not in the intent, or is a link that attachments
-// cannot use.
+// unknownMaster refuses a network whose master is not in the intent, is in another namespace, or is no bridge in mode
+// bridge.
 func (s *Service) unknownMaster(ctx context.Context, n network.Network) *spec.Error {
-	if n.Master == "" {
+	if n.Link.Master == "" {
 		return nil
 	}
-	st, err := s.engine.Get(ctx, scheduler.Key(models.InterfaceKey(n.Master)))
-	if err != nil {
+	st, err := s.engine.Get(ctx, scheduler.Key(models.InterfaceKey(n.Link.Master)))
+	if err != nil && !errors.Is(err, scheduler.ErrUnknownKey) {
 		return gaveUp(err)
 	}
 	v, ok := st.Desired.(*models.Interface)
 	switch {
 	case !ok:
 		return &spec.Error{Code: spec.TryLater, Msg: "the master is not in the intent", Details: fmt.Sprintf(
-			"master: %s; for a link that others have made write {\"existing\": {}}", models.InterfaceKey(n.Master))}
+			"master: %s; for a link that the host has configured write {\"existing\": {}}", models.InterfaceKey(n.Link.Master))}
 	case v.GetNamespace() != nil:
-		return spec.Invalid("master: %s is in %s, not in the network of the host", models.InterfaceKey(n.Master), v.GetNamespace().Text())
+		return spec.Invalid("master: %s is in %s, not in the network of the host", models.InterfaceKey(n.Link.Master), v.GetNamespace().Text())
 	case n.Mode == network.ModeBridge && v.GetBridge() == nil && v.GetExisting() == nil:
-		return spec.Invalid("master: %s is no bridge but a %s", models.InterfaceKey(n.Master), v.LinkType())
+		return spec.Invalid("master: %s is a %s and no bridge", models.InterfaceKey(n.Link.Master), v.LinkType())
 	}
 	return nil
 }
 
-// heldByContainer refuses an attachment of which the master has one that another container has. The lock
-// is held.
+// heldByContainer refuses an attachment that needs what only one container can have, if another has it. The lock is
+// held.
 func (s *Service) heldByContainer(k Key, n network.Network) *spec.Error {
 	mine := n.Exclusive()
 	for _, o := range s.nets {
@@ -43,14 +44,14 @@ func (s *Service) heldByContainer(k Key, n network.Network) *spec.Error {
 		}
 		for user := range o.users {
 			if user != k {
-				return spec.InUse("%s is the interface of %s, and there can be one only", mine, user)
+				return spec.InUse("%s belongs to %s; a parent has one such interface", mine, user)
 			}
 		}
 	}
 	return nil
 }
 
-// stackedConfig adds what the interface of a container on top of another one says.
+// stackedConfig adds the keys of a configuration that describe a macvlan, ipvlan or VLAN.
 func stackedConfig(config map[string]any, v *models.Interface) {
 	config["mode"], config["master"] = v.LinkType(), v.Parent()
 	switch l := v.GetLink().(type) {
@@ -63,7 +64,7 @@ func stackedConfig(config map[string]any, v *models.Interface) {
 	}
 }
 
-// portConfig adds what the port of a bridge says.
+// portConfig adds the keys of a configuration that describe a bridge port.
 func portConfig(config map[string]any, port *models.BridgePort) {
 	var trunk []map[string]uint32
 	for _, v := range port.GetVlans() {

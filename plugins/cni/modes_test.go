@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/cni/spec"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -73,6 +74,47 @@ func TestMasquerade(t *testing.T) {
 		}
 		if left := n.show(); left != "" {
 			t.Errorf("left\n%s", left)
+		}
+	})
+}
+
+// TestUnusableMaster: a network is refused while its master is not in the intent, or cannot be used, and says which.
+func TestUnusableMaster(t *testing.T) {
+	iface := func(key, text string) scheduler.Change {
+		v, err := models.DecodeKind(models.KindInterface, []byte(text))
+		must(t, err)
+		return scheduler.Set(scheduler.Key(key), v)
+	}
+	in(t, func(t *testing.T, n *node) {
+		config := func(keys string) string { return `{"cniVersion":"1.1.0","name":"lan","ipam":{},` + keys + `}` }
+		for _, c := range []struct{ keys, want string }{
+			{`"master":"eth1"`, "interface/eth1; for a link that the host has configured write"},
+			{`"mode":"macvlan","master":"eth1"`, "interface/eth1; for a link that the host has configured write"},
+			{`"master":"elsewhere"`, "interface/elsewhere is in netns blue"},
+			{`"master":"end"`, "interface/end is a veth and no bridge"},
+		} {
+			n.operator(
+				iface("interface/elsewhere", `{"namespace":{"netns":"blue"},"bridge":{}}`),
+				iface("interface/end", `{"veth":{"peer":"other"}}`), iface("interface/other", `{"veth":{"peer":"end"}}`))
+			if a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", config(c.keys)); a.Error == nil || !strings.Contains(a.Error.Details, c.want) {
+				t.Errorf("ADD with %s: %v, want %s", c.keys, a.Error, c.want)
+			}
+			if a := n.call(t.Context(), "STATUS", "", "", config(c.keys)); a.Error == nil || !strings.Contains(a.Error.Error(), c.want) {
+				t.Errorf("STATUS with %s: %v, want %s", c.keys, a.Error, c.want)
+			}
+		}
+		n.operator(iface("interface/eth1", `{"existing":{}}`))
+		if a := n.call(t.Context(), "ADD", "c1", "/run/netns/7", config(`"mode":"vlan","master":"eth1","vlan":7`)); a.Error != nil {
+			t.Fatal(a.Error)
+		}
+		second := strings.Replace(config(`"mode":"vlan","master":"eth1","vlan":7`), "lan", "red", 1)
+		want := "VLAN 7 of interface/eth1 belongs to lan/c1/eth0"
+		if a := n.call(t.Context(), "ADD", "c2", "/run/netns/8", second); a.Error == nil || a.Error.Code != spec.TryLater || !strings.Contains(a.Error.Details, want) {
+			t.Errorf("a second container with the VLAN: %v, want %s", a.Error, want)
+		}
+		n.restart()
+		if a := n.call(t.Context(), "CHECK", "c1", "/run/netns/7", config(`"mode":"vlan","master":"eth1","vlan":7`)); a.Error != nil {
+			t.Errorf("CHECK after a start: %v", a.Error)
 		}
 	})
 }

@@ -45,7 +45,7 @@ func (s *Service) result(ctx context.Context, c Call, wants []network.Want) (spe
 			b.addRoute(v)
 		}
 	}
-	b.addGateways(network.Gateways(wants, c.Network.Name))
+	b.addGateways(network.Gateways(wants, c.pools))
 	return merge(c.previous(), b.r), nil
 }
 

@@ -26,8 +26,8 @@ func (n *Network) addBridge(name string) {
 
 // bridged lays the cable of a container to the bridge, by which it reaches the rest.
 func (n Network) bridged(inside string, list []address, out *models.Interface) ([]Want, *spec.Error) {
-	out.Master = cmp.Or(n.Master, n.Name)
-	port := &models.BridgePort{Isolated: n.guards.isolated, Hairpin: n.link.HairpinMode, Vlans: n.vlans()}
+	out.Master = cmp.Or(n.Link.Master, n.Name)
+	port := &models.BridgePort{Isolated: n.guards.isolated, Hairpin: n.Link.HairpinMode, Vlans: n.vlans()}
 	if port.Isolated || port.Hairpin || len(port.Vlans) > 0 {
 		out.BridgePort = port
 	}
@@ -39,13 +39,13 @@ const defaultVLAN = 1
 
 // vlans returns the VLANs of a bridge port, sorted; none if the port has those of the bridge.
 func (n Network) vlans() (list []*models.BridgeVlan) {
-	if n.link.VLAN > 0 {
-		list = append(list, &models.BridgeVlan{Id: n.link.VLAN, Pvid: true, Untagged: true})
+	if n.Link.VLAN > 0 {
+		list = append(list, &models.BridgeVlan{Id: n.Link.VLAN, Pvid: true, Untagged: true})
 	}
-	if n.link.PreserveDefaultVLAN && n.link.VLAN != defaultVLAN {
-		list = append(list, &models.BridgeVlan{Id: defaultVLAN, Pvid: n.link.VLAN == 0, Untagged: true})
+	if n.Link.PreserveDefaultVLAN && n.Link.VLAN != defaultVLAN {
+		list = append(list, &models.BridgeVlan{Id: defaultVLAN, Pvid: n.Link.VLAN == 0, Untagged: true})
 	}
-	for _, r := range n.link.VLANTrunk {
+	for _, r := range n.Link.VLANTrunk {
 		if r.ID > 0 {
 			list = append(list, &models.BridgeVlan{Id: r.ID})
 		}

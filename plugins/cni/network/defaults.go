@@ -57,14 +57,20 @@ func LeftOut(conf spec.Config, have []DefaultRoute) (families []string, wrong *s
 	return families, nil
 }
 
-// Gateways are those of a network, by the claims that hold them.
-func Gateways(wants []Want, network string) (list []netip.Addr) {
-	for i := range wants {
-		v, ok := wants[i].Value.(*models.IPClaim)
-		for n := 0; ok && n < 2; n++ {
-			if wants[i].Key == models.IPClaimKey(Numbered(OwnPrefix+network+":gateway", n)) {
-				list = append(list, v.Wanted())
-			}
+// Gateways returns the gateways of the pools whose addresses are claimed: of the ippools of operators, and of those
+// among the wants.
+func Gateways(wants []Want, pools map[string]*models.IPPool) (list []netip.Addr) {
+	add := func(pool *models.IPPool) {
+		if gateway, err := netip.ParseAddr(pool.GetGateway()); err == nil {
+			list = append(list, gateway)
+		}
+	}
+	for _, w := range wants {
+		switch v := w.Value.(type) {
+		case *models.IPPool:
+			add(v)
+		case *models.IPClaim:
+			add(pools[v.GetPool()])
 		}
 	}
 	return list

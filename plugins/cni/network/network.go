@@ -25,14 +25,15 @@ type Network struct {
 	Name    string // of its values: "cni:blue"
 	Mode    string
 	Bridge  string // host name of the bridge that the network creates in mode bridge, else ""
-	Master  string // logical name of the interface of the intent that attachments use instead, or ""
 	Forward bool   // it passes the firewall of the host
 	Masked  bool   // what leaves the network has an address of the host
 	Subnets []Subnet
 	Shared  []Want // what the network itself wants
 
+	// Link describes the links of attachments. Its Master is "" unless they use an interface of the intent.
+	Link spec.Link
+
 	mtu    uint32
-	link   spec.Link
 	ways   ways
 	guards guards
 	// Of a network whose addresses another plugin gives:
@@ -55,7 +56,7 @@ type Subnet struct {
 // New is the network of a configuration, with the ippools of operators that it names, or
 // with what the plugin has given that it names for addresses.
 func New(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Result) (Network, *spec.Error) {
-	n := Network{Name: SharedName(conf.Name), Mode: cmp.Or(conf.Mode, ModeBridge), Bridge: conf.Bridge, Master: conf.Master, link: conf.Link, Masked: conf.Masquerade, Forward: conf.Forward, mtu: conf.MTU, ways: waysOf(conf), guards: guardsOf(conf)}
+	n := Network{Name: SharedName(conf.Name), Mode: cmp.Or(conf.Mode, ModeBridge), Bridge: conf.Bridge, Link: conf.Link, Masked: conf.Masquerade, Forward: conf.Forward, mtu: conf.MTU, ways: waysOf(conf), guards: guardsOf(conf)}
 	if n.Mode == ModeIntent { // and nobody has wanted anything
 		n.Mode = ModeBridge
 	}
@@ -72,7 +73,7 @@ func New(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Result) (
 			return n, wrong
 		}
 	}
-	if n.Mode == ModeBridge && n.Master == "" {
+	if n.Mode == ModeBridge && n.Link.Master == "" {
 		n.addBridge(conf.Name)
 	}
 	if n.Masked {
@@ -83,7 +84,7 @@ func New(conf spec.Config, pools map[string]*models.IPPool, ipam *spec.Result) (
 
 // addPool adds what an ippool gives: one of the network's own, or an operator's.
 func (n *Network) addPool(i int, text string, v *models.IPPool) *spec.Error {
-	s := Subnet{Pool: text, Foreign: n.Master != ""}
+	s := Subnet{Pool: text, Foreign: n.Link.Master != ""}
 	if p, err := netip.ParsePrefix(text); err == nil {
 		s.Pool, s.Prefix, s.gateway = Numbered(n.Name, i), p.Masked(), p.Masked().Addr()
 		if p.Bits() < p.Addr().BitLen()-1 {
@@ -116,12 +117,10 @@ func (n *Network) addPool(i int, text string, v *models.IPPool) *spec.Error {
 			return spec.Invalid("pool: %s and %s are of one family", o.Prefix, s.Prefix)
 		}
 	}
-	if s.gateway.IsValid() && (!s.Foreign || s.Pool != text) { // an ippool gives its gateway to nobody by itself
+	if s.gateway.IsValid() && !s.Foreign { // an ippool gives its gateway to no other claim
 		claim := Numbered(n.Name+":gateway", i)
 		n.Shared = append(n.Shared, Want{models.IPClaimKey(claim), &models.IPClaim{Pool: s.Pool, Address: s.gateway.String()}})
-		if !s.Foreign {
-			s.router = models.ClaimPrefix + claim
-		}
+		s.router = models.ClaimPrefix + claim
 	}
 	n.Subnets = append(n.Subnets, s)
 	return nil
@@ -129,11 +128,12 @@ func (n *Network) addPool(i int, text string, v *models.IPPool) *spec.Error {
 
 // Same reports whether attachments of the one can be attachments of the other.
 func (n Network) Same(o Network) bool {
-	return n.Mode == o.Mode && n.Bridge == o.Bridge && n.Master == o.Master && n.mtu == o.mtu && n.Masked == o.Masked && n.Forward == o.Forward && slices.Equal(n.Subnets, o.Subnets)
+	return n.Mode == o.Mode && n.Bridge == o.Bridge && n.Link.Master == o.Link.Master && n.mtu == o.mtu && n.Masked == o.Masked && n.Forward == o.Forward && slices.Equal(n.Subnets, o.Subnets)
 }
 
-// given reports whether a DHCP server of the network gives the addresses.
-func (s Subnet) given() bool { return s.Foreign && s.Pool == "" }
+// foreignPool reports whether another plugin gives the addresses of a network that extends beyond this host. It has
+// to keep such networks apart.
+func (s Subnet) foreignPool() bool { return s.Foreign && s.Pool == "" }
 
 // Overlaps reports whether two networks have addresses in common, of which the host
 // could reach but one. An ippool may be shared where the host itself has no address of it,
@@ -143,7 +143,7 @@ func (n Network) Overlaps(o Network) (mine, theirs netip.Prefix, both bool) {
 		for _, b := range o.Subnets {
 			shared := a.Pool == b.Pool && a.Pool != "" && a.router == "" && b.router == ""
 			apart := n.given != nil && o.given != nil && n.Mode == ModeRouted && o.Mode == ModeRouted
-			if Overlap(a.Prefix, b.Prefix) && !shared && !apart && !a.given() && !b.given() {
+			if Overlap(a.Prefix, b.Prefix) && !shared && !apart && !a.foreignPool() && !b.foreignPool() {
 				return a.Prefix, b.Prefix, true
 			}
 		}

@@ -79,7 +79,7 @@ func (p Port) Clashes(o Port) bool {
 // CheckPorts refuses ports of which some could not be served: one that is mapped twice, and one
 // at an address of the host whose family the container does not have.
 func (n Network) CheckPorts(ports []Port) *spec.Error {
-	if n.Master != "" && len(ports) > 0 {
+	if n.Link.Master != "" && len(ports) > 0 {
 		return spec.NotSupported("runtimeConfig.portMappings", "in a network with master a container is reached at its own address")
 	}
 	for i, p := range ports {

@@ -11,9 +11,9 @@ import (
 func (n Network) Exclusive() string {
 	switch {
 	case n.Mode == ModeVlan:
-		return fmt.Sprintf("VLAN %d of %s", n.link.VLAN, models.InterfaceKey(n.Master))
-	case n.Mode == ModeMacvlan && n.link.LinkMode == "passthru":
-		return fmt.Sprintf("%s in link mode passthru", models.InterfaceKey(n.Master))
+		return fmt.Sprintf("VLAN %d of %s", n.Link.VLAN, models.InterfaceKey(n.Link.Master))
+	case n.Mode == ModeMacvlan && n.Link.LinkMode == "passthru":
+		return fmt.Sprintf("%s in link mode passthru", models.InterfaceKey(n.Link.Master))
 	}
 	return ""
 }
@@ -26,14 +26,14 @@ func (n Network) stacked(e Endpoint, inside string, in *models.Interface, list [
 	}
 	switch n.Mode {
 	case ModeMacvlan:
-		in.Link = &models.Interface_Macvlan{Macvlan: &models.Macvlan{Parent: n.Master, Mode: n.link.LinkMode}}
+		in.Link = &models.Interface_Macvlan{Macvlan: &models.Macvlan{Parent: n.Link.Master, Mode: n.Link.LinkMode}}
 	case ModeIpvlan:
 		if e.Runtime.Mac != "" {
 			return nil, spec.NotSupported("mac", "an ipvlan has the hardware address of its parent")
 		}
-		in.Link = &models.Interface_Ipvlan{Ipvlan: &models.Ipvlan{Parent: n.Master, Mode: n.link.LinkMode}}
+		in.Link = &models.Interface_Ipvlan{Ipvlan: &models.Ipvlan{Parent: n.Link.Master, Mode: n.Link.LinkMode}}
 	case ModeVlan:
-		in.Link = &models.Interface_Vlan{Vlan: &models.Vlan{Parent: n.Master, Id: n.link.VLAN}}
+		in.Link = &models.Interface_Vlan{Vlan: &models.Vlan{Parent: n.Link.Master, Id: n.Link.VLAN}}
 	}
 	return n.waysOut(inside, list, func(address, *models.Route) {})
 }

@@ -179,11 +179,14 @@ func (c *Config) Delegate() string {
 	return ipam.Type
 }
 
-// Layer2 reports whether attachments get no addresses: there is an ipam section that says nothing.
-func (c *Config) Layer2() bool { return string(c.IPAM) == "{}" && len(c.Pool) == 0 }
+// Layer2 reports whether attachments get no addresses: the ipam section is empty, and there is no pool.
+func (c *Config) Layer2() bool { return given(c.IPAM) && !c.delegates() && len(c.Pool) == 0 }
 
-// delegates reports whether there is an ipam section that says something.
-func (c *Config) delegates() bool { return given(c.IPAM) && string(c.IPAM) != "{}" }
+// delegates reports whether the ipam section names a plugin, or should: an empty one does not.
+func (c *Config) delegates() bool {
+	var fields map[string]json.RawMessage
+	return given(c.IPAM) && (json.Unmarshal(c.IPAM, &fields) != nil || len(fields) > 0)
+}
 
 func (c *Config) check(command string) *Error {
 	bad := func(format string, args ...any) *Error {

@@ -37,7 +37,7 @@ type VLANRange struct {
 // maxVLAN is the largest identifier of a VLAN (IEEE 802.1Q).
 const maxVLAN = 4094
 
-// linkKeys are the keys that only some modes have.
+// linkKeys are the keys that only some modes have. Mode routed ignores bridge, as it always has.
 var linkKeys = []struct {
 	name  string
 	given func(*Config) bool
