@@ -124,6 +124,9 @@ func (s *Service) callOf(ctx context.Context, f Forgotten) (c Call, err error) {
 // configOf is a configuration of the network of which nothing but values is left.
 func (s *Service) configOf(ctx context.Context, f Forgotten) (map[string]any, error) {
 	name := network.SharedName(f.Key.Network)
+	if f.unknown != "" {
+		return nil, fmt.Errorf("the address of %s is unknown", models.IPClaimKey(f.unknown))
+	}
 	config := map[string]any{"cniVersion": "1.0.0", "name": f.Key.Network, "type": "plumb-cni", "mode": network.ModeRouted}
 	inside, _ := f.values[models.InterfaceKey(name+":"+f.Digest)].(*models.Interface)
 	outside, _ := f.values[models.InterfaceKey(name+":"+f.Digest+"-host")].(*models.Interface)

@@ -39,6 +39,8 @@ type Forgotten struct {
 	// linked: a link of it is there. What has none serves nobody.
 	linked bool
 	values map[string]any // what is there at the keys
+	// unknown is a claim that holds an address of it, which is not known.
+	unknown string
 }
 
 // ID names it to operators: its key, or what is known of it.
@@ -94,6 +96,7 @@ func (s *Service) look(ctx context.Context) (p remains, err error) {
 		}
 	}
 	for _, f := range p.forgotten {
+		s.addClaimed(ctx, f)
 		s.identify(f)
 	}
 	return p, nil
@@ -115,9 +118,30 @@ func (f *Forgotten) add(st scheduler.Status) {
 		}
 	case *models.Address:
 		p, err := netip.ParsePrefix(v.GetAddress())
-		if err == nil && !p.Addr().IsLinkLocalUnicast() && v.GetInterface() == network.SharedName(f.Key.Network)+":"+f.Digest {
+		if err == nil && !p.Addr().IsLinkLocalUnicast() && f.has(v) {
 			f.Addresses = append(f.Addresses, v.GetAddress())
 		}
+	}
+}
+
+// has reports whether an address is one of the container.
+func (f *Forgotten) has(a *models.Address) bool {
+	return a.GetInterface() == network.SharedName(f.Key.Network)+":"+f.Digest
+}
+
+// addClaimed adds the addresses that claims hold. Their values name the claim and not the address.
+func (s *Service) addClaimed(ctx context.Context, f *Forgotten) {
+	for _, key := range slices.Sorted(maps.Keys(f.values)) {
+		a, ok := f.values[key].(*models.Address)
+		if !ok || a.GetClaim() == "" || !f.has(a) {
+			continue
+		}
+		text, err := s.lease(ctx, a.GetClaim())
+		if err != nil {
+			f.unknown = a.GetClaim()
+			continue
+		}
+		f.Addresses = append(f.Addresses, text)
 	}
 }
 

@@ -116,14 +116,18 @@ func (b *resultBuilder) addAddresses(ctx context.Context, key string, v *models.
 // lease is the address that a claim holds.
 func (s *Service) lease(ctx context.Context, claim string) (string, error) {
 	st, err := s.engine.Get(ctx, scheduler.Key(models.IPClaimKey(claim)))
-	if v, ok := st.Desired.(*models.IPClaim); err == nil && ok {
+	v, ok := st.Desired.(*models.IPClaim)
+	if !ok { // of an attachment without a record
+		v, ok = st.Actual.(*models.IPClaim)
+	}
+	if err == nil && ok {
 		st, err = s.engine.Get(ctx, scheduler.Key(models.IPLeaseKey(v.GetPool(), claim, v.Wanted())))
 	}
-	v, ok := st.Actual.(*models.IPLease)
+	held, ok := st.Actual.(*models.IPLease)
 	if err != nil || !ok {
 		return "", fmt.Errorf("%s is not there any more: %w", models.IPClaimKey(claim), errors.Join(err, ErrNotAttached))
 	}
-	return v.GetAddress(), nil
+	return held.GetAddress(), nil
 }
 
 // addRoute tells of a route in the container. The gateway of a default route is that
