@@ -65,6 +65,27 @@ type resource struct {
 	optional bool
 }
 
+// objectList is a list of objects of the type T.
+type objectList[T any, P interface {
+	*T
+	runtime.Object
+}] struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []T `json:"items"`
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (l *objectList[T, P]) DeepCopyObject() runtime.Object {
+	c := *l
+	l.ListMeta.DeepCopyInto(&c.ListMeta)
+	c.Items = make([]T, len(l.Items))
+	for i := range l.Items {
+		c.Items[i] = *P(&l.Items[i]).DeepCopyObject().(P)
+	}
+	return &c
+}
+
 // newList returns an empty list of the resource.
 func (r resource) newList() runtime.Object { return r.list.DeepCopyObject() }
 

@@ -5,20 +5,20 @@
 //	                             ▲                           ▲
 //	             copy on disk ───┘       plugins/cni ────────┘ which pods are attached
 //
-//	client.go     how the API server is reached
-//	pod.go        what is kept of a pod
-//	podintent.go  what is kept of a PodIntent
+//	client.go     clients of the API server, and the resources that they read
+//	pod.go        the fields of a pod that are kept
+//	podintent.go  the fields of a PodIntent that are kept
 //	store.go      the objects of one resource; the reflector of client-go fills it
 //	follow.go     lists and watches, and notices a server that is silent
 //	confirm.go    confirms removals of PodIntents, which the API server also removes with their CRD
 //	values.go     the values of one text of a pod: a pure function
 //	wants.go      the values that a pod wants, from its annotation and its PodIntents: a pure function
-//	submit.go     submits what changed
-//	source.go     runs all of it, and answers what an ADD waits for
+//	submit.go     submits the changes of values
+//	source.go     runs the parts, and reports what an ADD waits for
 //	health.go     the health of the source
 //	shown.go      the pods as the reporter sees them
-//	status.go     how the networks of pods, and the values of PodIntents, are
-//	report.go     compares that with what the API server shows of it
+//	status.go     the statuses of pods and of PodIntents
+//	report.go     compares the statuses with those that the API server has
 //	write.go      writes statuses and events
 //	saved.go      the copy of the stores, for a start without the API server
 //

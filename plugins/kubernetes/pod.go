@@ -43,12 +43,6 @@ type condition struct {
 	Message string `json:"message"`
 }
 
-type objectList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata"`
-	Items           []object `json:"items"`
-}
-
 // DeepCopyObject implements [runtime.Object].
 func (o *object) DeepCopyObject() runtime.Object {
 	c := *o
@@ -57,19 +51,8 @@ func (o *object) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// DeepCopyObject implements [runtime.Object].
-func (l *objectList) DeepCopyObject() runtime.Object {
-	c := *l
-	l.ListMeta.DeepCopyInto(&c.ListMeta)
-	c.Items = make([]object, len(l.Items))
-	for i := range l.Items {
-		c.Items[i] = *l.Items[i].DeepCopyObject().(*object)
-	}
-	return &c
-}
-
 // podResource is the resource of pods.
-var podResource = resource{version: schema.GroupVersion{Version: "v1"}, plural: "pods", kind: "Pod", object: &object{}, list: &objectList{}}
+var podResource = resource{version: schema.GroupVersion{Version: "v1"}, plural: "pods", kind: "Pod", object: &object{}, list: &objectList[object, *object]{}}
 
 // Pod holds the fields of a pod that the store keeps. It is immutable.
 type Pod struct {

@@ -21,7 +21,7 @@ const intentField = "spec.intent"
 
 // podIntentResource is the resource of PodIntents. Its CRD is deploy/kubernetes/podintent.yaml.
 var podIntentResource = resource{version: schema.GroupVersion{Group: "plumb.net", Version: "v1alpha1"}, plural: "podintents",
-	kind: "PodIntent", object: &podIntentObject{}, list: &podIntentList{}, optional: true}
+	kind: "PodIntent", object: &podIntentObject{}, list: &objectList[podIntentObject, *podIntentObject]{}, optional: true}
 
 // podIntentObject holds the fields of a PodIntent that are decoded.
 type podIntentObject struct {
@@ -43,29 +43,12 @@ type intentCondition struct {
 	ObservedGeneration int64 `json:"observedGeneration"`
 }
 
-type podIntentList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata"`
-	Items           []podIntentObject `json:"items"`
-}
-
 // DeepCopyObject implements [runtime.Object].
 func (o *podIntentObject) DeepCopyObject() runtime.Object {
 	c := *o
 	o.DeepCopyInto(&c.ObjectMeta)
 	c.Spec.Intent = slices.Clone(o.Spec.Intent)
 	c.Status.Conditions = slices.Clone(o.Status.Conditions)
-	return &c
-}
-
-// DeepCopyObject implements [runtime.Object].
-func (l *podIntentList) DeepCopyObject() runtime.Object {
-	c := *l
-	l.ListMeta.DeepCopyInto(&c.ListMeta)
-	c.Items = make([]podIntentObject, len(l.Items))
-	for i := range l.Items {
-		c.Items[i] = *l.Items[i].DeepCopyObject().(*podIntentObject)
-	}
 	return &c
 }
 

@@ -46,8 +46,10 @@ func TestPodIntents(t *testing.T) {
 	c.intents("3")
 
 	c.api.Unannotate("default", "web", "plumb.net/intent")
-	time.Sleep(500 * time.Millisecond)
-	c.is("ok", "", "db", "web") // by the PodIntent
+	c.pod("last")                       // the source takes it after the change of web
+	c.is("ok", "", "db", "last", "web") // web by the PodIntent
+	c.api.Remove("default", "last")
+	c.is("ok", "", "db", "web")
 	c.want("web", "{}")
 	c.is("ok", "", "db")
 	c.want("web", "interface/a: {dummy: {}}")
@@ -114,7 +116,12 @@ func TestPodIntentsForbidden(t *testing.T) {
 	c.is("ok", "", "db", "web")
 
 	c.api.DisallowNodes("podintents")
-	time.Sleep(time.Second) // until the server counts it
+	node := c.Client(kubetest.Node("n0"))
+	for end := time.Now().Add(time.Minute); node.MayReadIntents(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the API server does not count the change of the role")
+		}
+	}
 	c.proxy.Break()
 	c.intents("refuses access to podintents.plumb.net")
 	c.is("degraded", "resync --accept", "db", "web")

@@ -15,7 +15,7 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// What the agent writes to pods.
+// The annotation and the conditions that the agent writes.
 const (
 	// StatusAnnotation holds a [Status] in JSON.
 	StatusAnnotation = "plumb.net/status"
@@ -79,7 +79,7 @@ func (v view) digest() string {
 	return fmt.Sprintf("%x", sum[:6])
 }
 
-// Engine is the scheduler, as far as statuses are read of it.
+// Engine is the part of the scheduler that the source reads statuses from.
 type Engine interface {
 	Watch(prefixes ...scheduler.Key) *scheduler.Watcher
 	List(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
@@ -113,7 +113,7 @@ func (s *Source) statusOfKeys(ctx context.Context, pod *Pod, wanted []scheduler.
 	if err != nil {
 		return st, err
 	}
-	// Of equal ones what the pod itself names comes before what is derived from it.
+	// With equal states, the keys of the pod precede the keys that are derived from them.
 	slices.SortStableFunc(all, func(a, b scheduler.Status) int {
 		return cmp.Or(severity(b.State)-severity(a.State), strings.Compare(string(a.Base), string(b.Base)))
 	})

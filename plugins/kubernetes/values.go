@@ -19,8 +19,8 @@ import (
 )
 
 // Anyone who may create a pod may write its annotations, and PodIntents are for users of a namespace too. So the values
-// of a pod are confined: they are in the network namespace of that pod and refer only to each other. They neither read files of the host nor change
-// interfaces that the runtime has created.
+// of a pod are confined: they are in the network namespace of that pod and refer only to each other. They neither read
+// files of the host nor change interfaces that the runtime has created.
 
 const (
 	// maxKeys bounds the keys that one pod may want.

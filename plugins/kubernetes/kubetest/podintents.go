@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -97,6 +98,12 @@ func (c *Client) TryWant(i PodIntent) (uid string, err error) {
 		return "", err
 	}
 	return string(is.GetUID()), nil
+}
+
+// MayReadIntents reports whether the server lets the client list the PodIntents of node n0.
+func (c *Client) MayReadIntents() bool {
+	_, err := c.Dynamic.Resource(podIntents).List(c.t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=n0"})
+	return !apierrors.IsForbidden(err)
 }
 
 // Unwant deletes a PodIntent.

@@ -89,7 +89,7 @@ func TestAddBeforePod(t *testing.T) {
 	db := n.sandbox("s1", "db-0", uid, green)
 	done := make(chan []string, 1)
 	go func() { done <- db.add() }()
-	time.Sleep(time.Second)
+	db.waits()
 	began := time.Now()
 	n.want("db-0", eth0("10.9.0.2/24"))
 	if is := <-done; strings.Join(is, " ") != "10.9.0.2/24" {
@@ -102,7 +102,7 @@ func TestAddBeforePod(t *testing.T) {
 	late := n.sandbox("s2", "gone", gone, green)
 	failed := make(chan string, 1)
 	go func() { failed <- late.call("ADD").Out }()
-	time.Sleep(time.Second)
+	late.waits()
 	n.api.Remove("default", "gone")
 	select {
 	case out := <-failed:

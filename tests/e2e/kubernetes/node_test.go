@@ -124,6 +124,17 @@ func (s *sandbox) del() {
 	}
 }
 
+// waits blocks until an ADD of the sandbox waits for values.
+func (s *sandbox) waits() {
+	s.node.t.Helper()
+	s.node.Eventually("the ADD waits", func() error {
+		if list := s.node.MustCtl("cni"); !strings.Contains(list, "which is not in the intent") || !strings.Contains(list, s.id+" ") {
+			return fmt.Errorf("%s", list)
+		}
+		return nil
+	})
+}
+
 // links returns the sorted names of the links in the sandbox without the loopback and the far end of eth0.
 func (s *sandbox) links() string {
 	s.node.t.Helper()

@@ -40,7 +40,7 @@ func TestPodIntent(t *testing.T) {
 	web := n.sandbox("s1", "web", uid, green)
 	done := make(chan []string, 1)
 	go func() { done <- web.add() }()
-	time.Sleep(time.Second)
+	web.waits()
 	began := time.Now()
 	n.wantBy("net", "web", eth0("10.9.0.7/24"))
 	if is := <-done; strings.Join(is, " ") != "10.9.0.7/24" {
