@@ -16,8 +16,8 @@ import (
 // ends of a veth are up before either has a carrier.
 const carrier = 5 * time.Second
 
-// waitCarrier waits until packets pass. The container may send some as soon as the ADD returns, and
-// would send a lost one again only a second later.
+// waitCarrier blocks until the links of an attachment have a carrier. The container can send packets as soon as the ADD
+// returns, and would repeat a lost one only after a second.
 func (s *Service) waitCarrier(ctx context.Context, wants []network.Want) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, carrier, errors.New("it is up, but no packets pass"))
 	defer cancel()

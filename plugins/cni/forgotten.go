@@ -39,7 +39,7 @@ type Forgotten struct {
 	// linked: a link of it is there. What has none serves nobody.
 	linked bool
 	values map[string]any // what is there at the keys
-	// unknown is a claim that holds an address of it, which is not known.
+	// unknown is a claim whose address is not known, or "".
 	unknown string
 }
 
@@ -129,7 +129,7 @@ func (f *Forgotten) has(a *models.Address) bool {
 	return a.GetInterface() == network.SharedName(f.Key.Network)+":"+f.Digest
 }
 
-// addClaimed adds the addresses that claims hold. Their values name the claim and not the address.
+// addClaimed adds the addresses that claims hold. Values of the kind address contain the claim in place of the address.
 func (s *Service) addClaimed(ctx context.Context, f *Forgotten) {
 	for _, key := range slices.Sorted(maps.Keys(f.values)) {
 		a, ok := f.values[key].(*models.Address)

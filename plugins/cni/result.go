@@ -89,7 +89,7 @@ func (b *resultBuilder) sandbox(v *models.Interface) string {
 	return ""
 }
 
-// addInterface adds an interface. What its value does not say, the kernel chose.
+// addInterface adds an interface. The kernel has chosen the MAC and the MTU that its value lacks.
 func (b *resultBuilder) addInterface(key string, v *models.Interface) {
 	b.at[strings.TrimPrefix(key, models.KindInterface+"/")] = len(b.r.Interfaces)
 	told := spec.Interface{Name: v.EffectiveHostName(key), Mac: v.GetMacAddress(), MTU: int(v.GetMtu()), Sandbox: b.sandbox(v)}
@@ -117,7 +117,7 @@ func (b *resultBuilder) addAddresses(ctx context.Context, key string, v *models.
 func (s *Service) lease(ctx context.Context, claim string) (string, error) {
 	st, err := s.engine.Get(ctx, scheduler.Key(models.IPClaimKey(claim)))
 	v, ok := st.Desired.(*models.IPClaim)
-	if !ok { // of an attachment without a record
+	if !ok { // the attachment has no record
 		v, ok = st.Actual.(*models.IPClaim)
 	}
 	if err == nil && ok {

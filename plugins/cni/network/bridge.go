@@ -24,7 +24,7 @@ func (n *Network) addBridge(name string) {
 	n.Shared = append(n.Shared, Want{models.InterfaceKey(n.Name), br})
 }
 
-// bridged lays the cable of a container to the bridge, by which it reaches the rest.
+// bridged connects the host end of the veth pair of a container to the bridge, and returns the routes of the container.
 func (n Network) bridged(inside string, list []address, out *models.Interface) ([]Want, *spec.Error) {
 	out.Master = cmp.Or(n.Link.Master, n.Name)
 	port := &models.BridgePort{Isolated: n.guards.isolated, Hairpin: n.Link.HairpinMode, Vlans: n.vlans()}

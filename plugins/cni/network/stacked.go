@@ -18,10 +18,10 @@ func (n Network) Exclusive() string {
 	return ""
 }
 
-// stacked gives a container an interface on top of one of the intent. Its packets do not pass the
-// host, so nothing of the host leads to it.
+// stacked makes in a macvlan, ipvlan or VLAN on the master, and returns the routes of the container. Its packets do not
+// pass the host, so there are no filters and no ports.
 func (n Network) stacked(e Endpoint, inside string, in *models.Interface, list []address) ([]Want, *spec.Error) {
-	if n.Mode != ModeMacvlan { // the others have the hardware address of their parent
+	if n.Mode != ModeMacvlan { // an ipvlan and a VLAN have the hardware address of their parent
 		in.MacAddress = e.Runtime.Mac
 	}
 	switch n.Mode {

@@ -36,8 +36,9 @@ func useAtOnce(v *models.Interface) {
 	}
 }
 
-// Attach returns what one attachment wants besides what its network wants: an interface of the
-// container with addresses, routes and settings, and with a cable its other end, filters and ports.
+// Attach returns the values of one attachment besides those of its network: the interface of the container with
+// addresses, routes and settings. In the modes bridge and routed these include the host end of the veth pair, filters and
+// ports.
 func (n Network) Attach(e Endpoint) ([]Want, *spec.Error) {
 	n.ways.without = e.Without
 	inside := n.Inside(e.ID)
@@ -65,7 +66,8 @@ func (n Network) Attach(e Endpoint) ([]Want, *spec.Error) {
 	return wants, check(wants)
 }
 
-// cabled connects a container with a cable to the bridge or to the host.
+// cabled makes in one end of a veth pair that connects a container to the bridge or to the host, and returns the other
+// values of the pair.
 func (n Network) cabled(e Endpoint, inside string, in *models.Interface, list []address) (wants []Want, wrong *spec.Error) {
 	outside := inside + "-host"
 	in.Link = &models.Interface_Veth{Veth: &models.Veth{Peer: outside}}

@@ -141,7 +141,7 @@ func ParseConfig(command string, data []byte) (Config, *Error) {
 	if c.Socket == "" {
 		c.Socket = DefaultSocket
 	}
-	if c.Mode == "ptp" { // the name that the plugin of the CNI project has for it
+	if c.Mode == "ptp" { // as the plugin of the CNI project is called
 		c.Mode = "routed"
 	}
 	err := c.check(command)

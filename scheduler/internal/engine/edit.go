@@ -273,7 +273,7 @@ func (e *editor) setDesired(n *graph.Node, v any) {
 	if assess.Left(n) && kind.DesiredDiffer(kind.Of(n), n.Key, was, v) { // who says the same again asks for nothing new
 		e.Unleave(n)
 	}
-	if v != nil && n.X != nil && (was == nil || kind.DesiredDiffer(kind.Of(n), n.Key, was, v)) { // what it needs is another thing now
+	if v != nil && n.X != nil && (was == nil || kind.DesiredDiffer(kind.Of(n), n.Key, was, v)) { // it may need another object
 		x := e.G.Extra(n)
 		x.Flaps, x.CalmAt = nil, 0
 	}
