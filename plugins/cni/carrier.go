@@ -38,9 +38,9 @@ func (s *Service) waitCarrier(ctx context.Context, wants []network.Want) error {
 	return nil
 }
 
-// withCarrier returns the keys of the interfaces among wants that get a carrier: veths of which both ends
-// are up, and bridges with such a port. A bridge without ports has none, although the kernel reports one
-// for a moment after its creation.
+// withCarrier returns the keys of the interfaces among wants that get a carrier: veths with both ends up, and
+// bridges with such a port. A bridge without ports gets no carrier, although the kernel reports one for a moment
+// after the creation of the bridge.
 func withCarrier(wants []network.Want) (keys []scheduler.Key) {
 	all := map[string]*models.Interface{}
 	for _, w := range wants {

@@ -14,7 +14,7 @@ import (
 // cut says which packets of a network the host stops, "" if none. link is that of one
 // attachment, in mode routed; ported tells that ports of the host lead to one.
 func (s *Service) cut(n network.Network, link string, ported bool) string {
-	if n.Link.Master != "" { // whose packets pass the host is up to the operator of that interface
+	if n.Link.Master != "" { // the operator of the master decides about its firewall
 		return ""
 	}
 	if n.Mode == network.ModeBridge {

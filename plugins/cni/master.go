@@ -34,8 +34,7 @@ func (s *Service) unknownMaster(ctx context.Context, n network.Network) *spec.Er
 	return nil
 }
 
-// heldByContainer refuses an attachment that needs what only one container can have, if another has it. The lock is
-// held.
+// heldByContainer refuses an attachment to an exclusive interface that another container has. The lock is held.
 func (s *Service) heldByContainer(k Key, n network.Network) *spec.Error {
 	mine := n.Exclusive()
 	for _, o := range s.nets {

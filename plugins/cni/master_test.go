@@ -103,7 +103,7 @@ func TestKernel_Masters(t *testing.T) {
 	}
 }
 
-// intent is that of the host for the network.
+// intent returns the intent of the host for the network.
 func (l lan) intent() []scheduler.Change {
 	eth1 := &models.Interface{Enabled: proto.Bool(true), Link: &models.Interface_Existing{Existing: &models.Existing{}}}
 	list := []scheduler.Change{scheduler.Set("interface/eth1", eth1)}

@@ -78,7 +78,7 @@ func TestMasquerade(t *testing.T) {
 	})
 }
 
-// TestUnusableMaster: a network is refused while its master is not in the intent, or cannot be used, and says which.
+// TestUnusableMaster checks that ADD and STATUS refuse a network without a usable master, and name the master.
 func TestUnusableMaster(t *testing.T) {
 	iface := func(key, text string) scheduler.Change {
 		v, err := models.DecodeKind(models.KindInterface, []byte(text))

@@ -13,7 +13,7 @@ import (
 )
 
 // confirmDelay is the age at which the removal of an object is confirmed. The API server deletes the objects of a CRD
-// within milliseconds after it has changed what it serves.
+// within milliseconds after it stops serving them.
 const confirmDelay = time.Second
 
 // confirm confirms the removal of objects until ctx ends, as long as the API server has the CRD that they are of. When
@@ -55,7 +55,8 @@ func (f *follower) confirm(ctx context.Context, c *rest.RESTClient, stop func())
 }
 
 // origin returns the UID of the CRD of the resource, and whether the API server has the CRD and does not delete it. The
-// UID is "" if the agent may not read the CRD. Then the API server shows what it serves, which all may read.
+// UID is "" if the agent may not read the CRD. In that case origin reads the list of served resources, which all users
+// may read.
 func (f *follower) origin(ctx context.Context, c *rest.RESTClient) (crd types.UID, served bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()

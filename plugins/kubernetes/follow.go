@@ -33,7 +33,7 @@ const (
 	lastRefused = time.Minute
 )
 
-// mirror is what a follower fills: a store.
+// mirror is a store that a follower fills.
 type mirror interface {
 	cache.ReflectorStore
 	// hear restarts the measurement of silence, and silence returns the time since the last message of the server.
@@ -45,9 +45,9 @@ type mirror interface {
 	unconfirmed() (since time.Time, any bool)
 	// confirm removes the objects whose removals were seen until a time.
 	confirm(until time.Time)
-	// comesFrom notes the UID of the CRD that the objects to come are of, or "" if it is unknown.
+	// comesFrom records the UID of the CRD of the objects that follow, or "" if it is unknown.
 	comesFrom(crd types.UID)
-	// isFrom reports whether this may be the UID that comesFrom noted.
+	// isFrom reports whether a UID can be the one that comesFrom recorded.
 	isFrom(crd types.UID) bool
 }
 
@@ -61,7 +61,7 @@ type follower struct {
 	log        *slog.Logger
 	// changed is called when reached has changed.
 	changed func()
-	// mayRemove reports whether removals may be confirmed; nil: they need none.
+	// mayRemove reports whether removals may be confirmed. It is nil if the resource is not optional.
 	mayRemove func() bool
 	// removals signals removals that have to be confirmed.
 	removals <-chan struct{}

@@ -39,7 +39,7 @@ type reporter struct {
 	next time.Time
 }
 
-// reported is what is known of the status of one pod or PodIntent.
+// reported holds the last status of one pod or PodIntent, and the times of its writes.
 type reported struct {
 	uid string
 	// next is when the object is looked at again; zero: when something changes.
@@ -140,7 +140,7 @@ func splitID(id string) (path, name string) {
 	return strings.Join(parts[:min(2, len(parts))], "/"), name
 }
 
-// dueAll has a pod and its PodIntents looked at, and those that were its PodIntents.
+// dueAll schedules a pod, its PodIntents and its former PodIntents.
 func (r *reporter) dueAll(path string, at time.Time) {
 	if path == "" {
 		return
@@ -157,7 +157,7 @@ func (r *reporter) dueAll(path string, at time.Time) {
 	}
 }
 
-// due has an object looked at, unless that is to be earlier anyway.
+// due schedules an object, unless it is scheduled earlier.
 func (r *reporter) due(id string, at time.Time) {
 	p := r.reported[id]
 	if p == nil {
@@ -307,7 +307,7 @@ func (r *reporter) send(p *reported, st *Status, now time.Time, write func() err
 				p.failed = st.State == StateFailed
 			}
 		}
-	case isGone(err): // another object has the name now, or none has
+	case isGone(err): // the object was deleted, or replaced by another with its name
 	default:
 		p.wait = min(max(2*p.wait, firstWrite), lastWrite)
 		p.again = now.Add(p.wait)

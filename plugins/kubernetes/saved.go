@@ -17,8 +17,8 @@ import (
 // copyFormat is the first line of a copy. The second is the SHA-256 of what follows.
 const copyFormat = "plumb pods 1"
 
-// savedPods are the objects of the node, and the newest versions that were seen. Copies of versions before PodIntents
-// have none.
+// savedPods holds the objects of the node and their newest versions. Copies of agents that did not know PodIntents have
+// no PodIntents.
 type savedPods struct {
 	Version       string       `json:"version"`
 	Pods          []*Pod       `json:"pods"`

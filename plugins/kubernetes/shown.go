@@ -42,7 +42,7 @@ func (s *Source) show(path string, now *podState) {
 	s.touch(path)
 }
 
-// touch has the reporter look at a pod. The lock is held.
+// touch schedules a pod for the reporter. The lock is held.
 func (s *Source) touch(path string) {
 	s.touched[path] = true
 	select {

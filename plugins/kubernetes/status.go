@@ -69,7 +69,7 @@ func (p *Pod) shows(s Status) bool {
 	return json.Unmarshal([]byte(p.Status), &is) == nil && is.same(s) && p.Ready == s.condition()
 }
 
-// digest is that of the annotation of a pod and of its PodIntents.
+// digest returns a digest of the annotation of a pod and of its PodIntents.
 func (v view) digest() string {
 	text := v.pod.Intent
 	for _, one := range v.parts {

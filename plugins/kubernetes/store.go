@@ -53,7 +53,7 @@ type store[T item] struct {
 	removals chan struct{} // signals new removals that have to be confirmed
 }
 
-// newStore returns a store that keeps what trim returns of an object, and signals changes to news.
+// newStore returns a store that keeps the result of trim for each object, and signals changes to news.
 func newStore[T item](trim func(o any) T, news chan struct{}) *store[T] {
 	return &store[T]{trim: trim, objects: map[string]T{}, dirty: map[string]bool{}, news: news, removals: make(chan struct{}, 1)}
 }
@@ -225,7 +225,7 @@ func (s *store[T]) touch(path string) {
 	s.signal()
 }
 
-// take returns the paths of the pods whose objects changed since the last call. answered reports whether the API
+// take returns the paths of the pods with changed objects since the last call. answered reports whether the API
 // server has listed its objects or does not serve them.
 func (s *store[T]) take() (dirty map[string]bool, answered, older bool) {
 	s.mu.Lock()
@@ -234,7 +234,7 @@ func (s *store[T]) take() (dirty map[string]bool, answered, older bool) {
 	return dirty, s.listed || s.refused != nil, s.older
 }
 
-// accept accepts what the API server has: an older state than before, or objects that it lost.
+// accept accepts the state of the API server: one that is older than before, or that lacks objects that were lost.
 func (s *store[T]) accept() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,8 +259,8 @@ func (s *store[T]) refuse(err error) {
 	s.refused = err
 }
 
-// comesFrom notes the UID of the CRD that the objects to come are of, or "" if it is unknown. If it is another one than
-// before, the objects were deleted with their CRD.
+// comesFrom records the UID of the CRD of the objects that follow, or "" if it is unknown. If the UID has changed, the
+// known objects were deleted with their CRD.
 func (s *store[T]) comesFrom(crd types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

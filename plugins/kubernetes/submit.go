@@ -30,8 +30,8 @@ type taken struct {
 	older    bool
 }
 
-// take returns the pods that changed since the last call, or whose PodIntents did. After an operator has accepted an
-// older API server, these are all pods, so that what was held back is withdrawn.
+// take returns the pods that changed since the last call, or have changed PodIntents. After an operator has accepted an
+// older API server it returns all pods, so that held values are withdrawn.
 func (s *Source) take() taken {
 	dirty, pods, older := s.store.take()
 	more, intents, olderIntents := s.intents.take()
@@ -52,7 +52,7 @@ func (s *Source) take() taken {
 	return t
 }
 
-// submit submits what changed pods want now.
+// submit submits the values of changed pods.
 func (s *Source) submit(t taken) {
 	txn := scheduler.Txn{Source: Name, AsPreviewed: true}
 	for _, path := range slices.Sorted(maps.Keys(t.pods)) {
@@ -85,8 +85,8 @@ func (s *Source) submit(t taken) {
 	}
 }
 
-// change takes in what the API server has of a path now, and returns what changes by that. If the server is
-// older than what it had shown before, nothing is withdrawn.
+// change records the current pod and PodIntents of a path, and returns the changes of values. It withdraws no values
+// while the API server is older than before.
 func (s *Source) change(path string, p *Pod, list []*PodIntent, older bool) []scheduler.Change {
 	was := s.pods[path]
 	if was == nil {

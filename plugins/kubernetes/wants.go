@@ -31,7 +31,7 @@ type part struct {
 	refused string
 }
 
-// none returns the parts of PodIntents that want nothing, because there is no pod for them.
+// none returns parts without values, for PodIntents that have no pod.
 func none(list []*PodIntent, why string) (parts []part) {
 	for _, i := range list {
 		parts = append(parts, part{intent: i, waits: why})

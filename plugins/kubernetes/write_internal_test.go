@@ -9,7 +9,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/kubernetes/kubetest"
 )
 
-// TestPatchIntent writes the condition of a PodIntent, and then that of another of its name, which has another UID.
+// TestPatchIntent writes the condition of a PodIntent, and then of a PodIntent with the same name and another UID.
 func TestPatchIntent(t *testing.T) {
 	s := kubetest.Start(t)
 	api := s.Client(kubetest.Admin)

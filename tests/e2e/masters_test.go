@@ -33,7 +33,7 @@ func TestAdoptOnMaster(t *testing.T) {
 		if r.Code != 0 {
 			t.Fatalf("ADD %s: %s%s", c, r.Out, r.Err)
 		}
-		results[c] = attached{text: r.Out} // that of c3 has no addresses
+		results[c] = attached{text: r.Out} // the network frames gives no addresses
 	}
 	before := h.Exact()
 	h.Stop()

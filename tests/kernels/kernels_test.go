@@ -31,8 +31,8 @@ var (
 // packages are those whose tests speak to the kernel and to nothing else, with flags for
 // their tests. Those that are rare run only with -all: an emulated processor takes minutes
 // for what took seconds, and kernels differ less in them. Those that need one of these
-// kernels, whichever, run under that of Debian stable once. Others are shared between the two:
-// stable and newer are the flags for each part, and flags those with -all or -package.
+// kernels, whichever, run under that of Debian stable once. Packages with stable and newer are divided between the
+// two kernels, which run the tests of these flags; with -all or -package both run those of flags.
 var packages = []struct {
 	dir   string
 	rare  bool

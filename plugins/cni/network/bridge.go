@@ -37,7 +37,7 @@ func (n Network) bridged(inside string, list []address, out *models.Interface) (
 // defaultVLAN is the VLAN that a bridge gives each new port, unless its default_pvid is another.
 const defaultVLAN = 1
 
-// vlans returns the VLANs of a bridge port, sorted; none if the port has those of the bridge.
+// vlans returns the VLANs of a bridge port, sorted. An empty list leaves the port in the default VLAN of the bridge.
 func (n Network) vlans() (list []*models.BridgeVlan) {
 	if n.Link.VLAN > 0 {
 		list = append(list, &models.BridgeVlan{Id: n.Link.VLAN, Pvid: true, Untagged: true})

@@ -57,8 +57,7 @@ func LeftOut(conf spec.Config, have []DefaultRoute) (families []string, wrong *s
 	return families, nil
 }
 
-// Gateways returns the gateways of the pools whose addresses are claimed: of the ippools of operators, and of those
-// among the wants.
+// Gateways returns the gateways of the pools from which wants claim addresses. pools are the ippools of operators.
 func Gateways(wants []Want, pools map[string]*models.IPPool) (list []netip.Addr) {
 	add := func(pool *models.IPPool) {
 		if gateway, err := netip.ParseAddr(pool.GetGateway()); err == nil {

@@ -18,7 +18,7 @@ func (n *Network) delegated(plugin string, ipam *spec.Result) *spec.Error {
 		}
 		s := Subnet{Prefix: p.Masked()}
 		s.gateway, _ = netip.ParseAddr(ip.Gateway)
-		if s.Foreign = plugin == "dhcp" || n.Link.Master != ""; s.gateway.IsValid() && !s.Foreign { // whose router is another machine
+		if s.Foreign = plugin == "dhcp" || n.Link.Master != ""; s.gateway.IsValid() && !s.Foreign { // a foreign network has another machine as its router
 			s.router = netip.PrefixFrom(s.gateway, n.length(p)).String()
 		}
 		n.Subnets, n.given = append(n.Subnets, s), append(n.given, p)

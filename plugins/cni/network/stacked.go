@@ -7,7 +7,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni/spec"
 )
 
-// Exclusive describes what only one container can have of the master, or returns "".
+// Exclusive names the interface of the master that only one container can have, or returns "".
 func (n Network) Exclusive() string {
 	switch {
 	case n.Mode == ModeVlan:

@@ -14,10 +14,10 @@ type Link struct {
 	// Master is the logical name of an interface of the intent: the bridge that attachments of mode
 	// bridge join instead of one of their own, or the parent in modes macvlan, ipvlan and vlan.
 	Master string `json:"master"`
-	// LinkMode is that of the macvlan (bridge, private, vepa, passthru) or of the ipvlan (l2, l3, l3s).
-	// Default: the first of these.
+	// LinkMode is the mode of a macvlan (bridge, private, vepa, passthru) or of an ipvlan (l2, l3, l3s).
+	// Default: bridge or l2.
 	LinkMode string `json:"linkMode"`
-	// VLAN is the VLAN of mode vlan, or that of untagged frames on the bridge port in mode bridge.
+	// VLAN is the identifier of the VLAN in mode vlan. In mode bridge it is the VLAN of untagged frames on the port.
 	VLAN uint32 `json:"vlan"`
 	// VLANTrunk are the VLANs of tagged frames on the bridge port.
 	VLANTrunk []VLANRange `json:"vlanTrunk"`
@@ -27,7 +27,7 @@ type Link struct {
 	HairpinMode bool `json:"hairpinMode"`
 }
 
-// VLANRange is one VLAN, or those from MinID to MaxID, or both.
+// VLANRange holds the VLAN ID, the VLANs from MinID to MaxID, or both.
 type VLANRange struct {
 	ID    uint32 `json:"id"`
 	MinID uint32 `json:"minID"`
@@ -63,7 +63,7 @@ var linkModes = map[string][]string{
 	"ipvlan":  {"l2", "l3", "l3s"},
 }
 
-// checkLink returns what is wrong with the keys that depend on the mode, or "".
+// checkLink returns the error of the keys that depend on the mode, or "".
 func (c *Config) checkLink() string {
 	mode := c.Mode
 	if mode == "" {
