@@ -95,7 +95,7 @@ func (s *Source) change(path string, p *Pod, list []*PodIntent, older bool) []sc
 	now := &podState{pod: p}
 	switch {
 	case p != nil && p.Ended && !s.attached(p):
-		now.wants = &wants{parts: none(list, "all containers of the pod "+path+" have ended")}
+		now.wants = &wants{parts: waiting(list, "all containers of the pod "+path+" have ended")}
 	case p != nil:
 		before := &wants{}
 		if was.pod != nil && was.pod.UID == p.UID {
@@ -105,7 +105,7 @@ func (s *Source) change(path string, p *Pod, list []*PodIntent, older bool) []sc
 	case was.pod != nil && s.attached(was.pod):
 		now.pod, now.wants, now.left = was.pod, was.wants, true
 	default:
-		now.wants = &wants{parts: none(list, "the node "+s.opts.Node+" has no pod "+path)}
+		now.wants = &wants{parts: waiting(list, "the node "+s.opts.Node+" has no pod "+path)}
 	}
 	now.values = now.wants.values
 	switch {

@@ -31,8 +31,8 @@ type part struct {
 	refused string
 }
 
-// none returns parts without values, for PodIntents that have no pod.
-func none(list []*PodIntent, why string) (parts []part) {
+// waiting returns parts without values, for PodIntents that have no pod.
+func waiting(list []*PodIntent, why string) (parts []part) {
 	for _, i := range list {
 		parts = append(parts, part{intent: i, waits: why})
 	}
