@@ -15,7 +15,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/fleet/record"
-	"github.com/plumb-net/plumb/plugins/kubernetes"
+	"github.com/plumb-net/plumb/plugins/kubernetes/mirror"
 	"github.com/plumb-net/plumb/plugins/loglevel"
 	"github.com/plumb-net/plumb/plugins/trace"
 )
@@ -322,7 +322,7 @@ func (c *Config) checkKubernetes() error {
 		return errors.New("kubernetes-node: goes with kubeconfig only")
 	case c.Kubeconfig == "":
 		return nil
-	case c.Kubeconfig != kubernetes.InCluster && !filepath.IsAbs(c.Kubeconfig):
+	case c.Kubeconfig != mirror.InCluster && !filepath.IsAbs(c.Kubeconfig):
 		return fmt.Errorf("kubeconfig %q: want in-cluster, or the path of a file from /", c.Kubeconfig)
 	case !isNode.MatchString(c.KubernetesNode):
 		return fmt.Errorf("kubernetes-node %q: want the name of this node at the API server, such as node-1.example.org", c.KubernetesNode)

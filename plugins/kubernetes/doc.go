@@ -1,16 +1,13 @@
 // Package kubernetes is the source of intent that reads the pods of a node, and the PodIntents for them, from the API
 // server of Kubernetes.
 //
-//	API server ──reflectors──► stores ──changed pods──► values of a pod ──changes──► Txn
-//	                             ▲                           ▲
-//	             copy on disk ───┘       plugins/cni ────────┘ which pods are attached
+//	API server ──mirror──► stores ──changed pods──► values of a pod ──changes──► Txn
+//	                         ▲                           ▲
+//	         copy on disk ───┘       plugins/cni ────────┘ which pods are attached
 //
-//	client.go     clients of the API server, and the resources that they read
+//	mirror        the objects of one resource of the API server (a package)
 //	pod.go        the fields of a pod that are kept
 //	podintent.go  the fields of a PodIntent that are kept
-//	store.go      the objects of one resource; the reflector of client-go fills it
-//	follow.go     lists and watches, and notices a server that is silent
-//	confirm.go    confirms removals of PodIntents, which the API server also removes with their CRD
 //	values.go     the values of one text of a pod: a pure function
 //	wants.go      the values that a pod wants, from its annotation and its PodIntents: a pure function
 //	submit.go     submits the changes of values

@@ -7,9 +7,7 @@ import (
 
 // Known are the pods of the store as a text, with their UIDs, versions and annotations.
 func (s *Source) Known() (all []string) {
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	for _, p := range s.store.objects {
+	for _, p := range s.store.All() {
 		all = append(all, fmt.Sprintf("%s %s %s %s", p.Path(), p.UID, p.Version, p.Intent))
 	}
 	slices.Sort(all)

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/kubernetes/mirror"
 )
 
 // count updates the number of keys, and drops the records of pods that no ADD can be waiting for.
@@ -41,27 +42,27 @@ func (s *Source) Health() models.Health {
 
 // report updates the health.
 func (s *Source) report() {
-	why, asked := s.follow.trouble()
-	whyIntents, askedIntents := s.followIntents.trouble()
+	why, asked := s.follow.Trouble()
+	whyIntents, askedIntents := s.followIntents.Trouble()
 	why, asked = cmp.Or(why, whyIntents), asked && askedIntents
-	pods, intents := s.store.state(), s.intents.state()
-	lacking, stay := intents.lacking()
+	pods, intents := s.store.State(), s.intents.State()
+	lacking, stay := lacking(intents)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := models.Health{Name: Name, State: "ok", Details: map[string]string{
-		"node": s.opts.Node, "pods": fmt.Sprint(pods.objects), "podintents": cmp.Or(lacking, fmt.Sprint(intents.objects)),
-		"keys": fmt.Sprint(s.keys), "version": s.store.newest(),
+		"node": s.opts.Node, "pods": fmt.Sprint(pods.Objects), "podintents": cmp.Or(lacking, fmt.Sprint(intents.Objects)),
+		"keys": fmt.Sprint(s.keys), "version": s.store.Newest(),
 	}}
 	switch {
 	case !asked:
 		h.State, h.Reason = "starting", why
 	case why != "":
 		h.State, h.Reason = "down", why+"; the values of the pods stay"
-	case !pods.listed:
+	case !pods.Listed:
 		h.State, h.Reason = "starting", "the pods were not listed yet"
-	case !intents.listed && intents.refused == nil:
+	case !intents.Listed && intents.Refused == nil:
 		h.State, h.Reason = "starting", "the PodIntents were not listed yet"
-	case pods.older || intents.older:
+	case pods.Older || intents.Older:
 		h.State, h.Reason = "degraded", "the API server is older than before, as after a restore of its etcd; no value is withdrawn; "+
 			"run \"agentctl resync --accept\" to accept it"
 	case stay:
@@ -89,14 +90,14 @@ func (s *Source) report() {
 }
 
 // lacking returns why the PodIntents of the API server are unknown, or "", and whether values of earlier ones stay.
-func (s storeState) lacking() (why string, stay bool) {
-	kept := s.leaving
+func lacking(s mirror.State) (why string, stay bool) {
+	kept := s.Leaving
 	switch {
-	case apierrors.IsNotFound(s.refused):
-		why, kept = "the API server does not serve podintents.plumb.net; to use PodIntents, apply deploy/kubernetes/podintent.yaml", s.objects
-	case s.refused != nil:
-		why, kept = fmt.Sprintf("the API server refuses access to podintents.plumb.net: %v", s.refused), s.objects
-	case s.lost && kept > 0:
+	case apierrors.IsNotFound(s.Refused):
+		why, kept = "the API server does not serve podintents.plumb.net; to use PodIntents, apply deploy/kubernetes/podintent.yaml", s.Objects
+	case s.Refused != nil:
+		why, kept = fmt.Sprintf("the API server refuses access to podintents.plumb.net: %v", s.Refused), s.Objects
+	case s.Lost && kept > 0:
 		why = "the CRD podintents.plumb.net was deleted with its objects"
 	default:
 		return "", false

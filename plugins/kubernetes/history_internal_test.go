@@ -70,13 +70,13 @@ func (h *history) refuse(code int) {
 	if code == http.StatusNotFound {
 		err = apierrors.NewNotFound(schema.GroupResource{}, "")
 	}
-	h.Source.intents.refuse(err)
+	h.Source.intents.Refuse(err)
 }
 
 // start makes a source, as a new agent does.
 func (h *history) start() {
 	h.Source = New(h, Options{Node: "n0", Kubeconfig: "none", Decode: models.Decode, Attached: func(pod string) bool { return h.attached[pod] }})
-	h.followIntents.note(nil)
+	h.followIntents.Note(nil)
 }
 
 // Submit notes a transaction.
@@ -160,20 +160,20 @@ func (h *history) run(t *testing.T, d *datadriven.TestData) {
 		}
 		_ = h.Source.intents.Replace(list, version)
 	case "crd":
-		h.Source.intents.comesFrom(types.UID(name))
+		h.Source.intents.ComesFrom(types.UID(name))
 	case "confirm":
-		if _, any := h.Source.intents.unconfirmed(); !any {
+		if _, any := h.Source.intents.Unconfirmed(); !any {
 			h.text.WriteString("nothing\n")
 			return
 		}
-		h.Source.intents.confirm(time.Now())
+		h.Source.intents.Confirm(time.Now())
 	case "refuse":
 		code, _ := strconv.Atoi(name)
 		h.refuse(code)
 	case "silent":
 		h.start()
 	case "health":
-		h.follow.note(nil)
+		h.follow.Note(nil)
 		h.report()
 		fmt.Fprintf(&h.text, "%s, podintents: %s\n", h.Health().State, h.Health().Details["podintents"])
 		return

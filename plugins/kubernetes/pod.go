@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/kubernetes/mirror"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -52,7 +53,10 @@ func (o *object) DeepCopyObject() runtime.Object {
 }
 
 // podResource is the resource of pods.
-var podResource = resource{version: schema.GroupVersion{Version: "v1"}, plural: "pods", kind: "Pod", object: &object{}, list: &objectList[object, *object]{}}
+var podResource = mirror.Resource{
+	GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Kind: "Pod",
+	Object: &object{}, List: &mirror.List[object, *object]{}, NodeField: "spec.nodeName",
+}
 
 // Pod holds the fields of a pod that the store keeps. It is immutable.
 type Pod struct {
@@ -76,9 +80,9 @@ type Pod struct {
 // Path is <namespace>/<name>.
 func (p *Pod) Path() string { return p.Namespace + "/" + p.Name }
 
-func (p *Pod) podPath() string { return p.Path() }
-func (p *Pod) uid() types.UID  { return p.UID }
-func (p *Pod) version() string { return p.Version }
+func (p *Pod) Subject() string         { return p.Path() }
+func (p *Pod) ID() types.UID           { return p.UID }
+func (p *Pod) ResourceVersion() string { return p.Version }
 
 // runtimeName is the name of the pod for values and runtimes, <namespace>/<name>/<uid>.
 func (p *Pod) runtimeName() string { return p.Path() + "/" + p.RuntimeUID }

@@ -14,14 +14,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plumb-net/plumb/plugins/intent"
+	"github.com/plumb-net/plumb/plugins/kubernetes/mirror"
 )
 
 // intentField is the field of a PodIntent that holds values.
 const intentField = "spec.intent"
 
 // podIntentResource is the resource of PodIntents. Its CRD is deploy/kubernetes/podintent.yaml.
-var podIntentResource = resource{version: schema.GroupVersion{Group: "plumb.net", Version: "v1alpha1"}, plural: "podintents",
-	kind: "PodIntent", object: &podIntentObject{}, list: &objectList[podIntentObject, *podIntentObject]{}, optional: true}
+var podIntentResource = mirror.Resource{
+	GroupVersionResource: schema.GroupVersionResource{Group: "plumb.net", Version: "v1alpha1", Resource: "podintents"}, Kind: "PodIntent",
+	Object: &podIntentObject{}, List: &mirror.List[podIntentObject, *podIntentObject]{}, NodeField: "spec.nodeName", Optional: true,
+}
 
 // podIntentObject holds the fields of a PodIntent that are decoded.
 type podIntentObject struct {
@@ -69,10 +72,10 @@ type PodIntent struct {
 }
 
 // Path is <namespace>/<name>.
-func (i *PodIntent) Path() string    { return i.Namespace + "/" + i.Name }
-func (i *PodIntent) podPath() string { return i.Namespace + "/" + i.PodName }
-func (i *PodIntent) uid() types.UID  { return i.UID }
-func (i *PodIntent) version() string { return i.Version }
+func (i *PodIntent) Path() string            { return i.Namespace + "/" + i.Name }
+func (i *PodIntent) Subject() string         { return i.Namespace + "/" + i.PodName }
+func (i *PodIntent) ID() types.UID           { return i.UID }
+func (i *PodIntent) ResourceVersion() string { return i.Version }
 
 // compare orders PodIntents by precedence: the older one first.
 func (i *PodIntent) compare(o *PodIntent) int {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plumb-net/plumb/plugins/kubernetes/mirror"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -55,7 +56,7 @@ type reported struct {
 }
 
 func newReporter(s *Source) *reporter {
-	return &reporter{Source: s, patch: s.follow.patchStatus, event: s.follow.event, patchIntent: s.followIntents.patchIntent,
+	return &reporter{Source: s, patch: s.patchStatus, event: s.event, patchIntent: s.patchIntent,
 		reported: map[string]*reported{}}
 }
 
@@ -307,7 +308,7 @@ func (r *reporter) send(p *reported, st *Status, now time.Time, write func() err
 				p.failed = st.State == StateFailed
 			}
 		}
-	case isGone(err): // the object was deleted, or replaced by another with its name
+	case mirror.IsGone(err): // the object was deleted, or replaced by another with its name
 	default:
 		p.wait = min(max(2*p.wait, firstWrite), lastWrite)
 		p.again = now.Add(p.wait)

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/plumb-net/plumb/plugins/kubernetes/mirror"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -86,7 +87,7 @@ func (s *Source) takeTouched() map[string]bool {
 func (s *Source) noteWrite(err error) {
 	s.mu.Lock()
 	was := s.writeErr
-	if isGone(err) {
+	if mirror.IsGone(err) {
 		err = nil
 	}
 	s.writeErr = err

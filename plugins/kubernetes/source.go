@@ -12,6 +12,7 @@ import (
 
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/intent"
+	"github.com/plumb-net/plumb/plugins/kubernetes/mirror"
 )
 
 // Name is that of the source in transactions.
@@ -34,8 +35,8 @@ type Options struct {
 	Changed func(pod string)
 	// Engine is asked for the statuses that are written to the pods. Nil: none are written.
 	Engine Engine
-	// Silence is for how long the API server may be silent until its pods are listed again. Default: 90 s,
-	// since a bookmark comes each minute.
+	// Silence is for how long the API server may be silent until its pods are listed again. Zero: as in
+	// [mirror.Options].
 	Silence time.Duration
 	// Log gets what goes wrong; nil logs nothing.
 	Log *slog.Logger
@@ -45,11 +46,12 @@ type Options struct {
 type Source struct {
 	opts   Options
 	to     intent.Submitter
-	store  *store[*Pod]
-	follow *follower
+	store  *mirror.Store[*Pod]
+	follow *mirror.Follower
+	news   chan struct{} // signals changes of both stores
 	// intents are the PodIntents, and followIntents keeps them.
-	intents       *store[*PodIntent]
-	followIntents *follower
+	intents       *mirror.Store[*PodIntent]
+	followIntents *mirror.Follower
 
 	pods map[string]*podState // by path; used by Run only
 
@@ -82,27 +84,23 @@ func New(to intent.Submitter, o Options) *Source {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Silence == 0 {
-		o.Silence = silence
-	}
 	if o.Changed == nil {
 		o.Changed = func(string) {}
 	}
-	news := make(chan struct{}, 1)
-	s := &Source{opts: o, to: to, store: newStore(trimPod, news), pods: map[string]*podState{},
+	s := &Source{opts: o, to: to, news: make(chan struct{}, 1), pods: map[string]*podState{},
 		wrong: map[string]error{}, gone: map[string]time.Time{}, asked: map[string]time.Time{},
 		shown: map[string]view{}, bases: map[string]string{}, touched: map[string]bool{}, reports: make(chan struct{}, 1),
-		health: models.Health{Name: Name, State: "starting", Reason: errNever.Error(), Since: time.Now()}}
-	s.intents = newStore(trimPodIntent, news)
-	s.intents.leaving = map[string]time.Time{}
-	follow := func(r resource, m mirror) *follower {
-		return &follower{resource: r, store: m, kubeconfig: o.Kubeconfig, node: o.Node, silence: o.Silence, log: o.Log, changed: s.report, err: errNever}
-	}
-	s.follow, s.followIntents = follow(podResource, s.store), follow(podIntentResource, s.intents)
-	s.followIntents.removals = s.intents.removals
+		health: models.Health{Name: Name, State: "starting", Reason: mirror.ErrNever.Error(), Since: time.Now()}}
+	s.store = mirror.NewStore(podResource, trimPod, s.news)
+	s.intents = mirror.NewStore(podIntentResource, trimPodIntent, s.news)
+	follow := mirror.Options{Kubeconfig: o.Kubeconfig, Node: o.Node, Silence: o.Silence, Log: o.Log, Changed: s.report}
+	follow.Resource, follow.Store = podResource, s.store
+	s.follow = mirror.NewFollower(follow)
 	// A PodIntent may be deleted with its pod, which keeps its values until its runtime detaches it. So the removal of
 	// the pod has to be seen first.
-	s.followIntents.mayRemove = func() bool { return s.store.state().listed }
+	follow.MayRemove = func() bool { return s.store.State().Listed }
+	follow.Resource, follow.Store = podIntentResource, s.intents
+	s.followIntents = mirror.NewFollower(follow)
 	return s
 }
 
@@ -126,8 +124,8 @@ func (s *Source) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	beside.Go(func() { s.follow.run(ctx) })
-	beside.Go(func() { s.followIntents.run(ctx) })
+	beside.Go(func() { s.follow.Run(ctx) })
+	beside.Go(func() { s.followIntents.Run(ctx) })
 	if s.opts.Engine != nil {
 		beside.Go(func() { newReporter(s).run(ctx) })
 	}
@@ -142,7 +140,7 @@ func (s *Source) Run(ctx context.Context) error {
 				s.save()
 			}
 			return nil
-		case <-s.store.news:
+		case <-s.news:
 			s.submit(s.take())
 			s.report()
 			if !unsaved { // pods may change all the time
@@ -163,7 +161,7 @@ func (s *Source) save() {
 	if s.opts.File == "" {
 		return
 	}
-	saved := savedPods{Version: s.store.newest(), IntentVersion: s.intents.newest(), CRD: s.intents.crd()}
+	saved := savedPods{Version: s.store.Newest(), IntentVersion: s.intents.Newest(), CRD: s.intents.CRD()}
 	intents := map[string]*PodIntent{}
 	for _, path := range slices.Sorted(maps.Keys(s.pods)) {
 		p := s.pods[path]
@@ -176,7 +174,7 @@ func (s *Source) save() {
 			}
 		}
 	}
-	for _, i := range s.intents.all() {
+	for _, i := range s.intents.All() {
 		intents[i.Path()] = i
 	}
 	for _, path := range slices.Sorted(maps.Keys(intents)) {
@@ -189,8 +187,8 @@ func (s *Source) save() {
 
 // load fills the stores with a saved copy.
 func (s *Source) load(saved savedPods) {
-	s.store.load(saved.Pods, saved.Version, "")
-	s.intents.load(saved.PodIntents, saved.IntentVersion, saved.CRD)
+	s.store.Load(saved.Pods, saved.Version, "")
+	s.intents.Load(saved.PodIntents, saved.IntentVersion, saved.CRD)
 }
 
 func (s *Source) attached(p *Pod) bool { return s.opts.Attached(p.runtimeName()) }
@@ -206,13 +204,13 @@ func (s *Source) all() intent.Values {
 
 // Detached tells the source that a runtime has detached a pod: one that the API server has deleted needs its
 // values no longer.
-func (s *Source) Detached(namespace, name string) { s.store.touch(namespace + "/" + name) }
+func (s *Source) Detached(namespace, name string) { s.store.Touch(namespace + "/" + name) }
 
 // Accept accepts an API server that is older than before, or that lost its PodIntents: values that it lacks are
 // withdrawn.
 func (s *Source) Accept() {
-	s.store.accept()
-	s.intents.accept()
+	s.store.Accept()
+	s.intents.Accept()
 }
 
 // ErrDeleted reports that the API server has deleted a pod that is being attached.
@@ -223,11 +221,11 @@ var ErrDeleted = errors.New("the pod was deleted")
 // is late.
 func (s *Source) Awaited(namespace, name, uid string) (string, error) {
 	path := namespace + "/" + name
-	p := s.store.get(path)
+	p := s.store.Get(path)
 	known := p != nil && p.RuntimeUID == uid
-	why, _ := s.follow.trouble()
-	whyIntents, _ := s.followIntents.trouble()
-	if st := s.intents.state(); whyIntents == "" && !st.listed && st.refused == nil {
+	why, _ := s.follow.Trouble()
+	whyIntents, _ := s.followIntents.Trouble()
+	if st := s.intents.State(); whyIntents == "" && !st.Listed && st.Refused == nil {
 		whyIntents = "the PodIntents were not listed yet"
 	}
 	s.mu.Lock()
@@ -269,11 +267,12 @@ func (s *Source) look(ctx context.Context, namespace, name, uid string) {
 	case <-ctx.Done():
 		return
 	}
-	if p := s.store.get(namespace + "/" + name); p != nil && p.RuntimeUID == uid {
+	if p := s.store.Get(namespace + "/" + name); p != nil && p.RuntimeUID == uid {
 		return
 	}
-	o, err := s.follow.get(ctx, namespace, name)
+	o := &object{}
+	err := s.follow.Get(ctx, namespace, name, o)
 	if err == nil && o.Spec.NodeName == s.opts.Node && trimPod(o).RuntimeUID == uid {
-		s.store.look(o)
+		s.store.Look(o)
 	}
 }

@@ -33,8 +33,8 @@ type taken struct {
 // take returns the pods that changed since the last call, or have changed PodIntents. After an operator has accepted an
 // older API server it returns all pods, so that held values are withdrawn.
 func (s *Source) take() taken {
-	dirty, pods, older := s.store.take()
-	more, intents, olderIntents := s.intents.take()
+	dirty, pods, older := s.store.Take()
+	more, intents, olderIntents := s.intents.Take()
 	maps.Copy(dirty, more)
 	t := taken{pods: make(map[string]*Pod, len(dirty)), answered: pods && intents, older: older || olderIntents}
 	s.mu.Lock()
@@ -46,9 +46,9 @@ func (s *Source) take() taken {
 		}
 	}
 	for path := range dirty {
-		t.pods[path] = s.store.get(path)
+		t.pods[path] = s.store.Get(path)
 	}
-	t.intents = s.intents.byPod(dirty)
+	t.intents = s.intents.BySubject(dirty)
 	return t
 }
 

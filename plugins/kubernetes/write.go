@@ -3,10 +3,8 @@ package kubernetes
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -14,7 +12,7 @@ import (
 
 // patchStatus writes a status to a pod, or removes it if st is nil. The UID is a precondition: the API server
 // answers 422 if another pod has the name by now. Labels, which decide what a pod belongs to, are never written.
-func (f *follower) patchStatus(ctx context.Context, p *Pod, st *Status) error {
+func (s *Source) patchStatus(ctx context.Context, p *Pod, st *Status) error {
 	metadata := map[string]any{"uid": p.UID}
 	status := map[string]any{}
 	if st == nil {
@@ -34,7 +32,7 @@ func (f *follower) patchStatus(ctx context.Context, p *Pod, st *Status) error {
 	if err != nil {
 		return err
 	}
-	return f.request(ctx, func(ctx context.Context, c *rest.RESTClient) error {
+	return s.follow.Request(ctx, func(ctx context.Context, c *rest.RESTClient) error {
 		return c.Patch(types.StrategicMergePatchType).Namespace(p.Namespace).Resource("pods").Name(p.Name).SubResource("status").
 			Body(body).Do(ctx).Error()
 	})
@@ -42,7 +40,7 @@ func (f *follower) patchStatus(ctx context.Context, p *Pod, st *Status) error {
 
 // patchIntent writes the condition of a PodIntent. The UID is a precondition, as a test in the patch: the API server
 // ignores metadata in a write of the status of a custom resource.
-func (f *follower) patchIntent(ctx context.Context, i *PodIntent, st Status) error {
+func (s *Source) patchIntent(ctx context.Context, i *PodIntent, st Status) error {
 	c := i.intentCondition(st)
 	body, err := json.Marshal([]any{
 		map[string]any{"op": "test", "path": "/metadata/uid", "value": i.UID},
@@ -53,15 +51,15 @@ func (f *follower) patchIntent(ctx context.Context, i *PodIntent, st Status) err
 	if err != nil {
 		return err
 	}
-	return f.request(ctx, func(ctx context.Context, c *rest.RESTClient) error {
-		return c.Patch(types.JSONPatchType).Namespace(i.Namespace).Resource(f.resource.plural).Name(i.Name).SubResource("status").
+	return s.followIntents.Request(ctx, func(ctx context.Context, c *rest.RESTClient) error {
+		return c.Patch(types.JSONPatchType).Namespace(i.Namespace).Resource(podIntentResource.Resource).Name(i.Name).SubResource("status").
 			Body(body).Do(ctx).Error()
 	})
 }
 
 // event reports that the network of a pod begins to fail, or recovers. A lost one is not repeated: the status of
 // the pod says the same.
-func (f *follower) event(ctx context.Context, p *Pod, st Status) {
+func (s *Source) event(ctx context.Context, p *Pod, st Status) {
 	kind, reason, message := "Normal", "NetworkReady", "the network is as the pod wants it"
 	if st.State == StateFailed {
 		kind, reason, message = "Warning", "NetworkFailed", st.Reason
@@ -71,34 +69,15 @@ func (f *follower) event(ctx context.Context, p *Pod, st Status) {
 		"apiVersion": "v1", "kind": "Event", "type": kind, "reason": reason, "message": message,
 		"metadata":       map[string]any{"namespace": p.Namespace, "generateName": p.Name[:min(len(p.Name), 200)] + "."},
 		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Pod", "namespace": p.Namespace, "name": p.Name, "uid": p.UID},
-		"source":         map[string]any{"component": "plumb-agent", "host": f.node},
+		"source":         map[string]any{"component": "plumb-agent", "host": s.opts.Node},
 		"firstTimestamp": now, "lastTimestamp": now, "count": 1,
 	})
 	if err == nil {
-		err = f.request(ctx, func(ctx context.Context, c *rest.RESTClient) error {
+		err = s.follow.Request(ctx, func(ctx context.Context, c *rest.RESTClient) error {
 			return c.Post().Namespace(p.Namespace).Resource("events").Body(body).SetHeader("Content-Type", "application/json").Do(ctx).Error()
 		})
 	}
 	if err != nil {
-		f.log.Warn("an event is not written", "pod", p.Path(), "error", err)
+		s.opts.Log.Warn("an event is not written", "pod", p.Path(), "error", err)
 	}
 }
-
-// request does a request with the client of this turn.
-func (f *follower) request(ctx context.Context, do func(ctx context.Context, c *rest.RESTClient) error) error {
-	f.mu.Lock()
-	c, err := f.client, f.err
-	f.mu.Unlock()
-	switch {
-	case c == nil:
-		return errNever
-	case err != nil:
-		return fmt.Errorf("the API server does not answer: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestTime)
-	defer cancel()
-	return do(ctx, c)
-}
-
-// isGone reports whether an object that was to be written no longer exists.
-func isGone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsInvalid(err) }

@@ -1,4 +1,4 @@
-package kubernetes
+package mirror
 
 import (
 	"context"
@@ -33,38 +33,42 @@ const (
 	lastRefused = time.Minute
 )
 
-// mirror is a store that a follower fills.
-type mirror interface {
+// target is a [Store] whatever its type of objects.
+type target interface {
 	cache.ReflectorStore
-	// hear restarts the measurement of silence, and silence returns the time since the last message of the server.
 	hear()
 	silence() time.Duration
-	// refuse notes that the API server does not serve the resource, or denies it.
-	refuse(err error)
-	// unconfirmed returns when the oldest removal was seen that has to be confirmed, and false if there is none.
-	unconfirmed() (since time.Time, any bool)
-	// confirm removes the objects whose removals were seen until a time.
-	confirm(until time.Time)
-	// comesFrom records the UID of the CRD of the objects that follow, or "" if it is unknown.
-	comesFrom(crd types.UID)
-	// isFrom reports whether a UID can be the one that comesFrom recorded.
+	Refuse(err error)
+	Unconfirmed() (since time.Time, any bool)
+	Confirm(until time.Time)
+	ComesFrom(crd types.UID)
 	isFrom(crd types.UID) bool
+	unlisted() <-chan struct{}
 }
 
-// follower keeps a store equal to the objects of a resource that concern a node.
-type follower struct {
-	resource   resource
-	kubeconfig string
-	node       string
-	store      mirror
-	silence    time.Duration
-	log        *slog.Logger
-	// changed is called when reached has changed.
-	changed func()
-	// mayRemove reports whether removals may be confirmed. It is nil if the resource is not optional.
-	mayRemove func() bool
-	// removals signals removals that have to be confirmed.
-	removals <-chan struct{}
+// Options of a follower. Resource, Store and Kubeconfig are required.
+type Options struct {
+	Resource Resource
+	// Store is the [Store] that the follower fills.
+	Store target
+	// Kubeconfig is the file that says how the API server is reached, or InCluster. It may come later.
+	Kubeconfig string
+	// Node is the name of the node whose objects are followed.
+	Node string
+	// Silence is for how long the API server may be silent until the objects are listed again. Default: 90 s,
+	// since a bookmark comes each minute.
+	Silence time.Duration
+	// Log gets what goes wrong; nil logs nothing.
+	Log *slog.Logger
+	// Changed, if not nil, is called when the result of [Follower.Trouble] has changed.
+	Changed func()
+	// MayRemove, if not nil, reports whether removals of objects of an optional resource may be confirmed.
+	MayRemove func() bool
+}
+
+// Follower keeps a [Store] equal to the objects of a resource. Its methods may be called from any goroutine.
+type Follower struct {
+	Options
 
 	mu     sync.Mutex       // guards what follows
 	client *rest.RESTClient // of this turn
@@ -72,14 +76,33 @@ type follower struct {
 	since  time.Time        // when the requests began to fail
 }
 
+// NewFollower returns a follower that has not asked the API server yet.
+func NewFollower(o Options) *Follower {
+	if o.Silence == 0 {
+		o.Silence = silence
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
+	if o.MayRemove == nil {
+		o.MayRemove = func() bool { return true }
+	}
+	return &Follower{Options: o, err: ErrNever}
+}
+
+// ErrNever reports that a follower has not asked the API server yet.
+var ErrNever = errors.New("the API server was not asked yet")
+
 var (
-	errNever  = errors.New("the API server was not asked yet")
 	errClosed = errors.New("the connection was closed without an answer")
 )
 
-// run follows until ctx ends. Each turn lists all objects and then watches them, for as long as that goes on.
-func (f *follower) run(ctx context.Context) {
-	ctx = klog.NewContext(ctx, logr.FromSlogHandler(quiet{f.log.Handler()}))
+// Run follows until ctx ends. Each turn lists all objects and then watches them, for as long as that goes on.
+func (f *Follower) Run(ctx context.Context) {
+	ctx = klog.NewContext(ctx, logr.FromSlogHandler(quiet{f.Log.Handler()}))
 	wait := firstRetry
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -100,10 +123,10 @@ func (f *follower) run(ctx context.Context) {
 
 // turn lists and watches once. A reflector of its own makes it begin with what the API server has now, and not
 // with a version that the server may no longer have, or not yet. It returns why the turn ended.
-func (f *follower) turn(ctx context.Context) error {
-	c, err := connect(f.kubeconfig, f.resource) // again in each turn: the file may have been replaced
+func (f *Follower) turn(ctx context.Context) error {
+	c, err := connect(f.Kubeconfig, f.Resource) // again in each turn: the file may have been replaced
 	if err != nil {
-		f.note(err)
+		f.Note(err)
 		return err
 	}
 	defer c.Client.CloseIdleConnections()
@@ -111,15 +134,15 @@ func (f *follower) turn(ctx context.Context) error {
 	f.client = c
 	f.mu.Unlock()
 	ctx, stop := context.WithCancel(ctx)
-	f.store.hear()
+	f.Store.hear()
 	var guard sync.WaitGroup
 	defer guard.Wait()
 	defer stop()
 	guard.Go(func() {
 		for {
-			rest := f.silence - f.store.silence()
+			rest := f.Silence - f.Store.silence()
 			if rest <= 0 {
-				f.log.Warn("the API server was silent; its objects are listed again", "resource", f.resource.plural, "for", f.silence)
+				f.Log.Warn("the API server was silent; its objects are listed again", "resource", f.Resource.Resource, "for", f.Silence)
 				stop()
 				return
 			}
@@ -130,20 +153,20 @@ func (f *follower) turn(ctx context.Context) error {
 			}
 		}
 	})
-	if f.resource.optional {
+	if f.Resource.Optional {
 		crd, _, err := f.origin(ctx, c)
 		if err != nil {
-			f.note(err)
+			f.Note(err)
 			return err
 		}
-		f.store.comesFrom(crd)
+		f.Store.ComesFrom(crd)
 		guard.Go(func() { f.confirm(ctx, c, stop) })
 	}
-	r := cache.NewReflectorWithOptions(listWatch{f, c}, f.resource.object, f.store,
-		cache.ReflectorOptions{Name: f.resource.plural + " of " + f.node, TypeDescription: f.resource.kind})
+	r := cache.NewReflectorWithOptions(listWatch{f, c}, f.Resource.Object, f.Store,
+		cache.ReflectorOptions{Name: f.Resource.Resource + " of " + f.Node, TypeDescription: f.Resource.Kind})
 	err = r.ListAndWatchWithContext(ctx)
 	if err != nil && ctx.Err() == nil {
-		f.note(err)
+		f.Note(err)
 	}
 	return err
 }
@@ -152,55 +175,54 @@ func (f *follower) turn(ctx context.Context) error {
 type refusal struct{ error }
 
 // refusing returns a refusal if err is one.
-func (f *follower) refusing(err error) (refusal, bool) {
+func (f *Follower) refusing(err error) (refusal, bool) {
 	var r refusal
 	if errors.As(err, &r) {
 		return r, true
 	}
-	return refusal{err}, f.resource.optional && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err))
+	return refusal{err}, f.Resource.Optional && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err))
 }
 
-// note remembers whether the server answers. A refusal is an answer.
-func (f *follower) note(err error) {
+// Note remembers whether the server answers. A refusal is an answer.
+func (f *Follower) Note(err error) {
 	if r, ok := f.refusing(err); ok {
-		f.store.refuse(r.error)
+		f.Store.Refuse(r.error)
 		err = nil
-		defer f.changed()
+		defer f.Changed()
 	}
 	f.mu.Lock()
 	was := f.err
 	f.err = err
-	if err != nil && (was == nil || errors.Is(was, errNever)) {
+	if err != nil && (was == nil || errors.Is(was, ErrNever)) {
 		f.since = time.Now()
 	}
 	f.mu.Unlock()
 	if (was == nil) != (err == nil) || err != nil && was != nil && was.Error() != err.Error() {
-		f.changed()
+		f.Changed()
 	}
 }
 
-// get reads one pod, with the client of this turn.
-func (f *follower) get(ctx context.Context, namespace, name string) (*object, error) {
+// Get reads one object with a request of its own.
+func (f *Follower) Get(ctx context.Context, namespace, name string, into runtime.Object) error {
 	f.mu.Lock()
 	c := f.client
 	f.mu.Unlock()
 	if c == nil {
-		return nil, errNever
+		return ErrNever
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	o := &object{}
-	return o, c.Get().Resource("pods").Namespace(namespace).Name(name).Do(ctx).Into(o)
+	return c.Get().Resource(f.Resource.Resource).Namespace(namespace).Name(name).Do(ctx).Into(into)
 }
 
-// trouble returns why requests fail and since when, or "". asked is false before the first request.
-func (f *follower) trouble() (why string, asked bool) {
+// Trouble returns why requests fail and since when, or "". asked is false before the first request.
+func (f *Follower) Trouble() (why string, asked bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case f.err == nil:
 		return "", true
-	case errors.Is(f.err, errNever):
+	case errors.Is(f.err, ErrNever):
 		return f.err.Error(), false
 	}
 	return fmt.Sprintf("requests to the API server fail since %s: %v", f.since.UTC().Format(time.RFC3339), f.err), true
@@ -209,12 +231,14 @@ func (f *follower) trouble() (why string, asked bool) {
 // listWatch sends the requests of the reflector. A request that fails ends the turn: the retries of the reflector
 // do not end with its context.
 type listWatch struct {
-	*follower
+	*Follower
 	client *rest.RESTClient
 }
 
 func (l listWatch) options(o metav1.ListOptions) metav1.ListOptions {
-	o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", l.node).String()
+	if l.Resource.NodeField != "" {
+		o.FieldSelector = fields.OneTermEqualSelector(l.Resource.NodeField, l.Node).String()
+	}
 	if o.ResourceVersion == "0" { // anything that some API server still has in memory, however old
 		o.ResourceVersion = ""
 	}
@@ -224,12 +248,12 @@ func (l listWatch) options(o metav1.ListOptions) metav1.ListOptions {
 // ListWithContext implements [cache.ListerWithContext].
 func (l listWatch) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	o = l.options(o)
-	list := l.resource.newList()
+	list := l.Resource.newList()
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	err := l.client.Get().Resource(l.resource.plural).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
+	err := l.client.Get().Resource(l.Resource.Resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
 	if err != nil { // success is noted by the watch that follows
-		l.note(err)
+		l.Note(err)
 	}
 	return list, l.final(err)
 }
@@ -240,13 +264,13 @@ func (l listWatch) WatchWithContext(ctx context.Context, o metav1.ListOptions) (
 	o.Watch = true
 	// A request that fails is followed by a list, which shows whether the server is the same. The client does not
 	// repeat it: the version may be ahead of a server that comes back with a backup.
-	w, err := l.client.Get().Resource(l.resource.plural).VersionedParams(&o, metav1.ParameterCodec).MaxRetries(0).
+	w, err := l.client.Get().Resource(l.Resource.Resource).VersionedParams(&o, metav1.ParameterCodec).MaxRetries(0).
 		Timeout(time.Duration(*o.TimeoutSeconds) * time.Second).Watch(ctx)
 	if err == nil && reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch()) {
 		err = errClosed // the client makes an empty watch of a connection that was closed
 	}
 	if ctx.Err() == nil {
-		l.note(err)
+		l.Note(err)
 	}
 	return w, l.final(err)
 }
@@ -262,7 +286,7 @@ func (l listWatch) Watch(o metav1.ListOptions) (watch.Interface, error) {
 }
 
 // final hides the type of an error, so that the reflector does not retry.
-func (f *follower) final(err error) error {
+func (f *Follower) final(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package kubernetes
+package mirror
 
 import (
 	"errors"
@@ -53,20 +53,21 @@ func readCA(c *rest.Config) error {
 	return nil
 }
 
-// resource is a resource of the API server, with the types that its objects are decoded as.
-type resource struct {
-	version schema.GroupVersion
-	plural  string
-	kind    string
-	object  runtime.Object
-	list    runtime.Object
-	// optional reports whether the API server may lack the resource, or may deny it, because it is defined by a CRD.
+// Resource is a resource of the API server, with the types that its objects are decoded as.
+type Resource struct {
+	schema.GroupVersionResource
+	Kind   string
+	Object runtime.Object
+	List   runtime.Object
+	// NodeField is the field that names the node of an object, for resources that are followed for one node; else "".
+	NodeField string
+	// Optional reports whether the API server may lack the resource, or may deny it, because it is defined by a CRD.
 	// Removals of its objects are confirmed.
-	optional bool
+	Optional bool
 }
 
-// objectList is a list of objects of the type T.
-type objectList[T any, P interface {
+// List is a list of objects of the type T.
+type List[T any, P interface {
 	*T
 	runtime.Object
 }] struct {
@@ -76,7 +77,7 @@ type objectList[T any, P interface {
 }
 
 // DeepCopyObject implements [runtime.Object].
-func (l *objectList[T, P]) DeepCopyObject() runtime.Object {
+func (l *List[T, P]) DeepCopyObject() runtime.Object {
 	c := *l
 	l.ListMeta.DeepCopyInto(&c.ListMeta)
 	c.Items = make([]T, len(l.Items))
@@ -87,10 +88,10 @@ func (l *objectList[T, P]) DeepCopyObject() runtime.Object {
 }
 
 // newList returns an empty list of the resource.
-func (r resource) newList() runtime.Object { return r.list.DeepCopyObject() }
+func (r Resource) newList() runtime.Object { return r.List.DeepCopyObject() }
 
 // connect returns a client of the group of a resource.
-func connect(kubeconfig string, r resource) (*rest.RESTClient, error) {
+func connect(kubeconfig string, r Resource) (*rest.RESTClient, error) {
 	c, err := config(kubeconfig)
 	if err == nil {
 		err = readCA(c)
@@ -98,12 +99,12 @@ func connect(kubeconfig string, r resource) (*rest.RESTClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme := runtime.NewScheme()
-	scheme.AddKnownTypeWithName(r.version.WithKind(r.kind), r.object)
-	scheme.AddKnownTypeWithName(r.version.WithKind(r.kind+"List"), r.list)
-	metav1.AddToGroupVersion(scheme, r.version)
+	scheme, version := runtime.NewScheme(), r.GroupVersion()
+	scheme.AddKnownTypeWithName(version.WithKind(r.Kind), r.Object)
+	scheme.AddKnownTypeWithName(version.WithKind(r.Kind+"List"), r.List)
+	metav1.AddToGroupVersion(scheme, version)
 	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	if c.GroupVersion, c.APIPath = &r.version, "/apis"; r.version.Group == "" {
+	if c.GroupVersion, c.APIPath = &version, "/apis"; version.Group == "" {
 		c.APIPath = "/api"
 	}
 	c.ContentType, c.AcceptContentTypes = "application/json", "application/json"

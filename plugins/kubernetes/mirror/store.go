@@ -1,4 +1,4 @@
-package kubernetes
+package mirror
 
 import (
 	"maps"
@@ -13,19 +13,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// item is the part of an object that a store keeps. It is immutable.
-type item interface {
+// Item is the part of an object that a store keeps. It is immutable.
+type Item interface {
 	// Path returns <namespace>/<name>.
 	Path() string
 	// podPath returns the path of the pod that the object concerns.
-	podPath() string
-	uid() types.UID
-	version() string
+	Subject() string
+	ID() types.UID
+	ResourceVersion() string
 }
 
-// store keeps the objects of one resource that concern the node. The reflector fills it; its methods may be called
+// Store keeps the objects of one resource that concern the node. The reflector fills it; its methods may be called
 // from any goroutine.
-type store[T item] struct {
+type Store[T Item] struct {
 	trim func(o any) T
 	mu   sync.Mutex // guards what follows
 	// objects are the objects by path: those of the saved copy until the first list, then those of the API server.
@@ -53,23 +53,27 @@ type store[T item] struct {
 	removals chan struct{} // signals new removals that have to be confirmed
 }
 
-// newStore returns a store that keeps the result of trim for each object, and signals changes to news.
-func newStore[T item](trim func(o any) T, news chan struct{}) *store[T] {
-	return &store[T]{trim: trim, objects: map[string]T{}, dirty: map[string]bool{}, news: news, removals: make(chan struct{}, 1)}
+// NewStore returns a store of objects of a resource. It keeps the result of trim for each object, and signals changes
+// to news, which has a buffer of one.
+func NewStore[T Item](r Resource, trim func(o any) T, news chan struct{}) *Store[T] {
+	s := &Store[T]{trim: trim, objects: map[string]T{}, dirty: map[string]bool{}, news: news, removals: make(chan struct{}, 1)}
+	if r.Optional {
+		s.leaving = map[string]time.Time{}
+	}
+	return s
 }
 
 var (
-	_ cache.TransformingStore      = (*store[*Pod])(nil)
-	_ cache.ReflectorBookmarkStore = (*store[*Pod])(nil)
+	_ cache.TransformingStore      = (*Store[Item])(nil)
+	_ cache.ReflectorBookmarkStore = (*Store[Item])(nil)
 )
 
 // Transformer implements [cache.TransformingStore]. It drops metadata that trim does not read, so that a streamed
 // list does not hold it.
-func (s *store[T]) Transformer() cache.TransformFunc {
+func (s *Store[T]) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) {
 		if o, ok := o.(metav1.Object); ok {
 			o.SetManagedFields(nil)
-			o.SetLabels(nil)
 			o.SetOwnerReferences(nil)
 		}
 		return o, nil
@@ -77,10 +81,10 @@ func (s *store[T]) Transformer() cache.TransformFunc {
 }
 
 // Add implements [cache.ReflectorStore].
-func (s *store[T]) Add(o any) error { return s.Update(o) }
+func (s *Store[T]) Add(o any) error { return s.Update(o) }
 
 // Update implements [cache.ReflectorStore].
-func (s *store[T]) Update(o any) error {
+func (s *Store[T]) Update(o any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.put(s.trim(o))
@@ -90,20 +94,20 @@ func (s *store[T]) Update(o any) error {
 }
 
 // Delete implements [cache.ReflectorStore].
-func (s *store[T]) Delete(o any) error {
+func (s *Store[T]) Delete(o any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	gone := s.trim(o)
-	if known, ok := s.objects[gone.Path()]; ok && known.uid() == gone.uid() {
+	if known, ok := s.objects[gone.Path()]; ok && known.ID() == gone.ID() {
 		s.remove(gone.Path())
 	}
-	s.see(gone.version())
+	s.see(gone.ResourceVersion())
 	s.signal()
 	return nil
 }
 
 // Replace implements [cache.ReflectorStore].
-func (s *store[T]) Replace(list []any, version string) error {
+func (s *Store[T]) Replace(list []any, version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	there := map[string]bool{}
@@ -113,7 +117,7 @@ func (s *store[T]) Replace(list []any, version string) error {
 		s.put(now)
 	}
 	for path, known := range s.objects {
-		if s.dirty[known.podPath()] = true; !there[path] {
+		if s.dirty[known.Subject()] = true; !there[path] {
 			s.remove(path)
 		}
 	}
@@ -129,10 +133,10 @@ func (s *store[T]) Replace(list []any, version string) error {
 }
 
 // Resync implements [cache.ReflectorStore].
-func (s *store[T]) Resync() error { return nil }
+func (s *Store[T]) Resync() error { return nil }
 
 // Bookmark implements [cache.ReflectorBookmarkStore].
-func (s *store[T]) Bookmark(version string) error {
+func (s *Store[T]) Bookmark(version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.see(version)
@@ -140,23 +144,23 @@ func (s *store[T]) Bookmark(version string) error {
 }
 
 // put stores an object. The lock is held.
-func (s *store[T]) put(o T) {
+func (s *Store[T]) put(o T) {
 	s.keep(o)
-	s.see(o.version())
+	s.see(o.ResourceVersion())
 }
 
 // keep stores an object whatever its version. The lock is held.
-func (s *store[T]) keep(o T) {
+func (s *Store[T]) keep(o T) {
 	if known, ok := s.objects[o.Path()]; ok {
-		s.dirty[known.podPath()] = true
+		s.dirty[known.Subject()] = true
 	}
 	s.objects[o.Path()] = o
-	s.dirty[o.podPath()] = true
+	s.dirty[o.Subject()] = true
 	delete(s.leaving, o.Path())
 }
 
 // remove removes an object, or notes that its removal has to be confirmed. The lock is held.
-func (s *store[T]) remove(path string) {
+func (s *Store[T]) remove(path string) {
 	if s.leaving == nil {
 		s.drop(path)
 		return
@@ -171,29 +175,29 @@ func (s *store[T]) remove(path string) {
 }
 
 // drop removes an object. The lock is held.
-func (s *store[T]) drop(path string) {
-	s.dirty[s.objects[path].podPath()] = true
+func (s *Store[T]) drop(path string) {
+	s.dirty[s.objects[path].Subject()] = true
 	delete(s.objects, path)
 	delete(s.leaving, path)
 }
 
 // see records a version, and the time of this message of the server. The lock is held.
-func (s *store[T]) see(version string) {
+func (s *Store[T]) see(version string) {
 	s.heard = time.Now()
 	if order, err := resourceversion.CompareResourceVersion(version, s.newestVersion); s.newestVersion == "" || err == nil && order > 0 {
 		s.newestVersion = version
 	}
 }
 
-func (s *store[T]) signal() {
+func (s *Store[T]) signal() {
 	select {
 	case s.news <- struct{}{}:
 	default:
 	}
 }
 
-// load fills the store with the saved copy of an earlier run.
-func (s *store[T]) load(objects []T, version string, crd types.UID) {
+// Load fills the store with the saved copy of an earlier run.
+func (s *Store[T]) Load(objects []T, version string, crd types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range objects {
@@ -203,13 +207,13 @@ func (s *store[T]) load(objects []T, version string, crd types.UID) {
 	s.signal()
 }
 
-// look stores an object that was read by a request of its own, unless the store has a newer one.
-func (s *store[T]) look(o any) {
+// Look stores an object that was read by a request of its own, unless the store has a newer one.
+func (s *Store[T]) Look(o any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.trim(o)
 	if known, ok := s.objects[now.Path()]; ok {
-		if order, err := resourceversion.CompareResourceVersion(now.version(), known.version()); err != nil || order <= 0 {
+		if order, err := resourceversion.CompareResourceVersion(now.ResourceVersion(), known.ResourceVersion()); err != nil || order <= 0 {
 			return
 		}
 	}
@@ -217,30 +221,30 @@ func (s *store[T]) look(o any) {
 	s.signal()
 }
 
-// touch marks a pod as changed.
-func (s *store[T]) touch(path string) {
+// Touch marks a pod as changed.
+func (s *Store[T]) Touch(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dirty[path] = true
 	s.signal()
 }
 
-// take returns the paths of the pods with changed objects since the last call. answered reports whether the API
+// Take returns the paths of the pods with changed objects since the last call. answered reports whether the API
 // server has listed its objects or does not serve them.
-func (s *store[T]) take() (dirty map[string]bool, answered, older bool) {
+func (s *Store[T]) Take() (dirty map[string]bool, answered, older bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	dirty, s.dirty = s.dirty, map[string]bool{}
 	return dirty, s.listed || s.refused != nil, s.older
 }
 
-// accept accepts the state of the API server: one that is older than before, or that lacks objects that were lost.
-func (s *store[T]) accept() {
+// Accept accepts the state of the API server: one that is older than before, or that lacks objects that were lost.
+func (s *Store[T]) Accept() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.older, s.lost = false, false
 	for path, o := range s.objects {
-		s.dirty[o.podPath()] = true
+		s.dirty[o.Subject()] = true
 		if _, gone := s.leaving[path]; gone || s.refused != nil {
 			s.drop(path)
 		}
@@ -248,8 +252,8 @@ func (s *store[T]) accept() {
 	s.signal()
 }
 
-// refuse notes that the API server does not serve the resource, or denies it. The objects are unknown then, and stay.
-func (s *store[T]) refuse(err error) {
+// Refuse notes that the API server does not serve the resource, or denies it. The objects are unknown then, and stay.
+func (s *Store[T]) Refuse(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost = s.lost || apierrors.IsNotFound(err) && len(s.objects) > 0
@@ -259,9 +263,9 @@ func (s *store[T]) refuse(err error) {
 	s.refused = err
 }
 
-// comesFrom records the UID of the CRD of the objects that follow, or "" if it is unknown. If the UID has changed, the
+// ComesFrom records the UID of the CRD of the objects that follow, or "" if it is unknown. If the UID has changed, the
 // known objects were deleted with their CRD.
-func (s *store[T]) comesFrom(crd types.UID) {
+func (s *Store[T]) ComesFrom(crd types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost = s.lost || crd != "" && s.crdUID != "" && crd != s.crdUID && len(s.objects) > 0
@@ -270,21 +274,21 @@ func (s *store[T]) comesFrom(crd types.UID) {
 	}
 }
 
-// crd returns the UID of the CRD that the objects are of, or "" if it is unknown.
-func (s *store[T]) crd() types.UID {
+// CRD returns the UID of the CRD that the objects are of, or "" if it is unknown.
+func (s *Store[T]) CRD() types.UID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.crdUID
 }
 
 // isFrom reports whether the objects are of a CRD with this UID, as far as both are known.
-func (s *store[T]) isFrom(crd types.UID) bool {
-	known := s.crd()
+func (s *Store[T]) isFrom(crd types.UID) bool {
+	known := s.CRD()
 	return crd == "" || known == "" || crd == known
 }
 
-// unconfirmed returns when the oldest removal was seen that has to be confirmed, and false if there is none.
-func (s *store[T]) unconfirmed() (since time.Time, any bool) {
+// Unconfirmed returns when the oldest removal was seen that has to be confirmed, and false if there is none.
+func (s *Store[T]) Unconfirmed() (since time.Time, any bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lost || s.older {
@@ -298,8 +302,8 @@ func (s *store[T]) unconfirmed() (since time.Time, any bool) {
 	return since, len(s.leaving) > 0
 }
 
-// confirm removes the objects whose removals were seen until a time.
-func (s *store[T]) confirm(until time.Time) {
+// Confirm removes the objects whose removals were seen until a time.
+func (s *Store[T]) Confirm(until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for path, at := range s.leaving {
@@ -310,66 +314,71 @@ func (s *store[T]) confirm(until time.Time) {
 	s.signal()
 }
 
-// get returns the object of a path, or the zero value.
-func (s *store[T]) get(path string) T {
+// Get returns the object of a path, or the zero value.
+func (s *Store[T]) Get(path string) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.objects[path]
 }
 
-// byPod returns the objects of pods, by the path of the pod.
-func (s *store[T]) byPod(paths map[string]bool) map[string][]T {
+// BySubject returns the objects of pods, by the path of the pod.
+func (s *Store[T]) BySubject(paths map[string]bool) map[string][]T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := map[string][]T{}
 	for _, o := range s.objects {
-		if path := o.podPath(); paths[path] {
+		if path := o.Subject(); paths[path] {
 			all[path] = append(all[path], o)
 		}
 	}
 	return all
 }
 
-// all returns all objects.
-func (s *store[T]) all() []T {
+// All returns all objects.
+func (s *Store[T]) All() []T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.objects))
 }
 
-// storeState describes a store.
-type storeState struct {
-	objects       int
-	listed, older bool
-	// leaving is how many objects the API server no longer has, while their removal is not confirmed.
-	leaving int
-	lost    bool
-	refused error
+// State describes a store.
+type State struct {
+	Objects       int
+	Listed, Older bool
+	// Leaving is how many objects the API server no longer has, while their removal is not confirmed.
+	Leaving int
+	// Lost reports whether the API server stopped serving the resource after it had served objects of it.
+	Lost bool
+	// Refused is the error of an API server that does not serve the resource, or denies it.
+	Refused error
 }
 
-func (s *store[T]) state() storeState {
+func (s *Store[T]) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return storeState{len(s.objects), s.listed, s.older, len(s.leaving), s.lost, s.refused}
+	return State{len(s.objects), s.listed, s.older, len(s.leaving), s.lost, s.refused}
 }
 
-// newest returns the newest version that was seen.
-func (s *store[T]) newest() string {
+// Newest returns the newest version that was seen.
+func (s *Store[T]) Newest() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.newestVersion
 }
 
 // silence returns the time since the last message of the server.
-func (s *store[T]) silence() time.Duration {
+func (s *Store[T]) silence() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Since(s.heard)
 }
 
 // hear restarts the measurement of silence.
-func (s *store[T]) hear() {
+func (s *Store[T]) hear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard = time.Now()
 }
+
+// unlisted signals new removals that have to be confirmed.
+func (s *Store[T]) unlisted() <-chan struct{} { return s.removals }

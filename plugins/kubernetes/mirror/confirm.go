@@ -1,4 +1,4 @@
-package kubernetes
+package mirror
 
 import (
 	"context"
@@ -16,31 +16,31 @@ import (
 // within milliseconds after it stops serving them.
 const confirmDelay = time.Second
 
-// confirm confirms the removal of objects until ctx ends, as long as the API server has the CRD that they are of. When
+// Confirm confirms the removal of objects until ctx ends, as long as the API server has the CRD that they are of. When
 // a CRD is deleted, the API server first deletes all its objects, which then are unknown and not unwanted. confirm ends
 // the turn in that case.
-func (f *follower) confirm(ctx context.Context, c *rest.RESTClient, stop func()) {
+func (f *Follower) confirm(ctx context.Context, c *rest.RESTClient, stop func()) {
 	warned := false
 	for {
 		wait := time.Hour
-		if since, any := f.store.unconfirmed(); any {
+		if since, any := f.Store.Unconfirmed(); any {
 			now := time.Now()
 			wait = confirmDelay
 			if age := now.Sub(since); age < confirmDelay {
 				wait -= age
-			} else if f.mayRemove() {
+			} else if f.MayRemove() {
 				crd, served, err := f.origin(ctx, c)
 				switch {
-				case err == nil && served && f.store.isFrom(crd):
-					f.store.confirm(now.Add(-confirmDelay))
+				case err == nil && served && f.Store.isFrom(crd):
+					f.Store.Confirm(now.Add(-confirmDelay))
 					continue
 				case err == nil:
-					f.note(apierrors.NewNotFound(f.resource.version.WithResource(f.resource.plural).GroupResource(), ""))
+					f.Note(apierrors.NewNotFound(f.Resource.GroupResource(), ""))
 					stop()
 					return
 				case ctx.Err() == nil && !warned:
 					warned = true
-					f.log.Warn("removed objects are kept until the API server shows their CRD", "resource", f.resource.plural, "error", err)
+					f.Log.Warn("removed objects are kept until the API server shows their CRD", "resource", f.Resource.Resource, "error", err)
 				}
 				wait = lastRetry
 			}
@@ -48,7 +48,7 @@ func (f *follower) confirm(ctx context.Context, c *rest.RESTClient, stop func())
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.removals:
+		case <-f.Store.unlisted():
 		case <-time.After(wait):
 		}
 	}
@@ -57,10 +57,10 @@ func (f *follower) confirm(ctx context.Context, c *rest.RESTClient, stop func())
 // origin returns the UID of the CRD of the resource, and whether the API server has the CRD and does not delete it. The
 // UID is "" if the agent may not read the CRD. In that case origin reads the list of served resources, which all users
 // may read.
-func (f *follower) origin(ctx context.Context, c *rest.RESTClient) (crd types.UID, served bool, err error) {
+func (f *Follower) origin(ctx context.Context, c *rest.RESTClient) (crd types.UID, served bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	name := f.resource.version.WithResource(f.resource.plural).GroupResource().String()
+	name := f.Resource.GroupResource().String()
 	data, err := c.Get().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", name).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").DoRaw(ctx)
 	switch {
@@ -78,8 +78,8 @@ func (f *follower) origin(ctx context.Context, c *rest.RESTClient) (crd types.UI
 }
 
 // offered reports whether the API server offers the resource. It offers no creation while the CRD is being deleted.
-func (f *follower) offered(ctx context.Context, c *rest.RESTClient) (bool, error) {
-	data, err := c.Get().AbsPath("/apis/" + f.resource.version.String()).DoRaw(ctx)
+func (f *Follower) offered(ctx context.Context, c *rest.RESTClient) (bool, error) {
+	data, err := c.Get().AbsPath("/apis/" + f.Resource.GroupVersion().String()).DoRaw(ctx)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -88,6 +88,6 @@ func (f *follower) offered(ctx context.Context, c *rest.RESTClient) (bool, error
 		err = json.Unmarshal(data, &list)
 	}
 	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool {
-		return r.Name == f.resource.plural && slices.Contains(r.Verbs, "create")
+		return r.Name == f.Resource.Resource && slices.Contains(r.Verbs, "create")
 	}), err
 }
