@@ -13,6 +13,7 @@ import (
 	"github.com/plumb-net/plumb/models"
 	"github.com/plumb-net/plumb/plugins/intent"
 	"github.com/plumb-net/plumb/plugins/kubernetes/mirror"
+	"github.com/plumb-net/plumb/plugins/kubernetes/readiness"
 )
 
 // Name is that of the source in transactions.
@@ -34,7 +35,7 @@ type Options struct {
 	// changed.
 	Changed func(pod string)
 	// Engine is asked for the statuses that are written to the pods. Nil: none are written.
-	Engine Engine
+	Engine readiness.Engine
 	// Silence is for how long the API server may be silent until its pods are listed again. Zero: as in
 	// [mirror.Options].
 	Silence time.Duration
@@ -180,7 +181,7 @@ func (s *Source) save() {
 	for _, path := range slices.Sorted(maps.Keys(intents)) {
 		saved.PodIntents = append(saved.PodIntents, intents[path])
 	}
-	if err := writeCopy(s.opts.File, saved); err != nil {
+	if err := mirror.WriteCopy(s.opts.File, copyFormat, saved); err != nil {
 		s.opts.Log.Warn("the copy of the pods cannot be written", "error", err)
 	}
 }

@@ -1,17 +1,15 @@
 package kubernetes
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/kubernetes/readiness"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -27,13 +25,10 @@ const (
 
 // States of the network of a pod.
 const (
-	StateReady   = "ready"
-	StatePending = "pending"
-	StateFailed  = "failed"
+	StateReady   = readiness.Ready
+	StatePending = readiness.Pending
+	StateFailed  = readiness.Failed
 )
-
-// maxMessage bounds a message in bytes.
-const maxMessage = 1024
 
 // Status is how the network of a pod is.
 type Status struct {
@@ -79,17 +74,10 @@ func (v view) digest() string {
 	return fmt.Sprintf("%x", sum[:6])
 }
 
-// Engine is the part of the scheduler that the source reads statuses from.
-type Engine interface {
-	Watch(prefixes ...scheduler.Key) *scheduler.Watcher
-	List(ctx context.Context, prefixes ...scheduler.Key) ([]scheduler.Status, error)
-	Why(ctx context.Context, k scheduler.Key) (scheduler.Cause, error)
-}
-
 // statusOf returns how the network of a pod is.
 func (s *Source) statusOf(ctx context.Context, v view) (st Status, err error) {
 	if v.wrong != nil {
-		st.State, st.Reason = StateFailed, short(v.wrong.Error())
+		st.State, st.Reason = StateFailed, readiness.Message(v.wrong.Error())
 	} else if st, err = s.statusOfKeys(ctx, v.pod, v.keys); err != nil {
 		return st, err
 	}
@@ -99,72 +87,28 @@ func (s *Source) statusOf(ctx context.Context, v view) (st Status, err error) {
 
 // statusOfKeys returns how some keys of a pod are, without Observed.
 func (s *Source) statusOfKeys(ctx context.Context, pod *Pod, wanted []scheduler.Key) (Status, error) {
-	st := Status{State: StateReady}
-	keys := slices.Clone(wanted)
-	for _, k := range wanted {
-		if name, ok := strings.CutPrefix(string(k), models.KindInterface+"/"); ok {
-			keys = append(keys, scheduler.Key(models.AddressPrefix(name)))
-		}
-	}
-	if len(keys) == 0 {
-		return st, nil
-	}
-	all, err := s.opts.Engine.List(ctx, keys...)
-	if err != nil {
+	v, err := readiness.Of(ctx, s.opts.Engine, wanted)
+	st := Status{State: v.State}
+	if err != nil || v.State == StateReady {
 		return st, err
 	}
-	// With equal states, the keys of the pod precede the keys that are derived from them.
-	slices.SortStableFunc(all, func(a, b scheduler.Status) int {
-		return cmp.Or(severity(b.State)-severity(a.State), strings.Compare(string(a.Base), string(b.Base)))
-	})
-	if len(all) == 0 || severity(all[0].State) == 0 {
-		return st, nil
+	if v.Root == pod.namespaceKey() {
+		v.Reason = "no runtime has attached the pod"
 	}
-	worst := all[0]
-	if st.State = StatePending; severity(worst.State) > 1 {
-		st.State = StateFailed
-	}
-	reason := worst.Reason
-	if why, err := s.opts.Engine.Why(ctx, worst.Key); err == nil && len(why.Roots) > 0 && worst.State == scheduler.Pending {
-		reason = cmp.Or(why.Roots[0].Text, reason)
-		if why.Roots[0].Key == pod.namespaceKey() {
-			reason = "no runtime has attached the pod"
-		}
-	}
-	text := fmt.Sprintf("%s is %s: %s", worst.Key, worst.State, reason)
-	st.Reason = short(strings.ReplaceAll(text, pod.keyName(""), ""))
+	text := fmt.Sprintf("%s is %s: %s", v.Worst.Key, v.Worst.State, v.Reason)
+	st.Reason = readiness.Message(strings.ReplaceAll(text, pod.keyName(""), ""))
 	return st, nil
-}
-
-// severity orders states: 0 is configured, 2 and more do not get better by waiting for something else.
-func severity(s scheduler.State) int {
-	switch s {
-	case scheduler.Configured:
-		return 0
-	case scheduler.InvalidState, scheduler.Failed:
-		return 3
-	case scheduler.Retrying:
-		return 2
-	}
-	return 1
-}
-
-func short(text string) string {
-	if len(text) > maxMessage {
-		return strings.ToValidUTF8(text[:maxMessage-3], "") + "…"
-	}
-	return text
 }
 
 // statusOfPart returns how the values of a PodIntent are. pod is nil if the API server has no such pod on the node.
 func (s *Source) statusOfPart(ctx context.Context, pod *Pod, one part) (st Status, err error) {
 	switch {
 	case one.wrong != nil:
-		st.State, st.Reason = StateFailed, short(one.wrong.Error())
+		st.State, st.Reason = StateFailed, readiness.Message(one.wrong.Error())
 	case one.waits != "":
-		st.State, st.Reason = StatePending, short(one.waits)
+		st.State, st.Reason = StatePending, readiness.Message(one.waits)
 	case one.refused != "":
-		st.State, st.Reason = StateFailed, short(one.refused)
+		st.State, st.Reason = StateFailed, readiness.Message(one.refused)
 	default:
 		st, err = s.statusOfKeys(ctx, pod, one.keys)
 	}
