@@ -6,6 +6,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/intent"
 	"github.com/plumb-net/plumb/plugins/kubernetes"
+	"github.com/plumb-net/plumb/plugins/kubernetes/nodes"
 )
 
 // podsFile is the copy of the pods of this node in the state directory.
@@ -22,6 +23,22 @@ func (a *agent) openPods() intent.Source {
 		Log:      a.log.With("part", "kubernetes"),
 	})
 	return a.pods
+}
+
+// nodeIntentsFile is the copy of the NodeIntents of this node in the state directory.
+const nodeIntentsFile = "nodeintents.json"
+
+// openNodeIntents makes the source of the NodeIntents that select this node.
+func (a *agent) openNodeIntents() intent.Source {
+	a.nodeIntents = nodes.New(a.sched, nodes.Options{
+		Kubeconfig: a.config.Kubeconfig, Node: a.config.KubernetesNode, File: filepath.Join(a.config.StateDir, nodeIntentsFile),
+		Decode:   a.reach.decode,
+		Engine:   a.sched,
+		TakeBack: a.takeBack,
+		Probe:    a.probe,
+		Log:      a.log.With("part", "kubernetes"),
+	})
+	return a.nodeIntents
 }
 
 // Awaited implements [cni.Host].

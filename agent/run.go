@@ -185,6 +185,7 @@ func (a *agent) accept(ctx context.Context) error {
 	ledger, err := a.believe("accepted by an operator")
 	if a.pods != nil {
 		a.pods.Accept()
+		a.nodeIntents.Accept()
 	}
 	for _, h := range []*scheduler.Handle{store, ledger} {
 		if h != nil && err == nil {

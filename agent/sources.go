@@ -13,6 +13,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/fleet/record"
 	"github.com/plumb-net/plumb/plugins/intent"
 	"github.com/plumb-net/plumb/plugins/kubernetes"
+	"github.com/plumb-net/plumb/plugins/kubernetes/nodes"
 	"github.com/plumb-net/plumb/scheduler"
 )
 
@@ -36,6 +37,7 @@ var sourceKinds = []sourceKind{
 	{name: file.Name, used: func(c Config) bool { return c.Intent != "" }, open: func(a *agent) intent.Source {
 		return file.New(a.config.Intent, a.sched, file.Options{Log: a.log.With("part", "file")})
 	}},
+	{name: nodes.Name, used: func(c Config) bool { return c.Kubeconfig != "" }, open: (*agent).openNodeIntents, optional: true},
 	// Values of pods are weaker than values of operators: anyone who may create a pod may write its annotations.
 	{name: kubernetes.Name, used: func(c Config) bool { return c.Kubeconfig != "" }, open: (*agent).openPods, optional: true},
 	{name: ledgerSource, used: always},

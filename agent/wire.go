@@ -48,6 +48,7 @@ import (
 	"github.com/plumb-net/plumb/plugins/intent"
 	"github.com/plumb-net/plumb/plugins/keyfiles"
 	"github.com/plumb-net/plumb/plugins/kubernetes"
+	"github.com/plumb-net/plumb/plugins/kubernetes/nodes"
 	"github.com/plumb-net/plumb/plugins/ledger"
 	"github.com/plumb-net/plumb/plugins/loglevel"
 	"github.com/plumb-net/plumb/plugins/metrics"
@@ -406,9 +407,10 @@ type agent struct {
 	store     *etcd.Plugin
 	sources   []intent.Source // the store among them
 	// pods is the source of the pods of this node, nil without --kubeconfig.
-	pods  *kubernetes.Source
-	cni   *attacher
-	reach *reach
+	pods        *kubernetes.Source
+	nodeIntents *nodes.Source
+	cni         *attacher
+	reach       *reach
 	// firewalls are what others have made to stop packets, as far as CNI has to tell.
 	firewalls firewallView
 	// confirms takes back what nobody confirms.

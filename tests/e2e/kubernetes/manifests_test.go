@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/plumb-net/plumb/plugins/kubernetes/kubetest"
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
@@ -64,6 +66,8 @@ func newAccount(t *testing.T, args ...string) *account {
 	s := kubetest.Start(t, append(args, "--audit-policy-file="+policy, "--audit-log-path="+audit)...)
 	a := &account{server: s, admin: s.Client(kubetest.Admin), audit: audit}
 	a.admin.ServePodIntents()
+	a.admin.ServeNodeIntents()
+	a.admin.CreateNode("n0", "role=edge")
 	for _, file := range []string{"namespace.yaml", "account.yaml", "policy.yaml"} {
 		a.admin.Apply(filepath.Join(manifests, file), false)
 	}
@@ -136,13 +140,76 @@ func TestAccountIsConfined(t *testing.T) {
 	if err := patchIntent("own", "", `{"spec":{"podName":"other"}}`); err == nil || !strings.Contains(err.Error(), "cannot patch resource") {
 		t.Errorf("a PodIntent: %v", err)
 	}
-	for _, path := range []string{"/api/v1/secrets", "/api/v1/configmaps", "/api/v1/nodes", "/api/v1/namespaces/default/services"} {
+	for _, path := range []string{"/api/v1/secrets", "/api/v1/configmaps", "/api/v1/nodes/n0", "/api/v1/namespaces/default/services"} {
 		if err := agent.Get().AbsPath(path).Do(t.Context()).Error(); err == nil || !strings.Contains(err.Error(), "forbidden") {
 			t.Errorf("GET %s: %v", path, err)
 		}
 	}
 	if err := agent.Delete().AbsPath("/api/v1/namespaces/default/pods/own").Do(t.Context()).Error(); err == nil {
 		t.Error("the account deletes a pod")
+	}
+}
+
+// TestNodesAreConfined attacks NodeIntents with the token of the agent of n0, and with the identity of n0: both write only
+// what concerns n0.
+func TestNodesAreConfined(t *testing.T) {
+	a := newAccount(t)
+	for resource, verbs := range map[string][]string{"nodeintents/status": {"patch"}, "nodeintents": {"get", "patch"}, "nodeintentstates": {"create", "patch", "delete"}} {
+		a.admin.AllowNodes("plumb.net", resource, verbs...)
+	}
+	a.admin.WantOnNodes("net", "{intent: {interface/lan: {bridge: {}}}}")
+	const path = "/apis/plumb.net/v1alpha1/"
+	status := func(turns ...string) string {
+		var all []string
+		for _, node := range turns {
+			all = append(all, fmt.Sprintf(`{"node":%q,"generation":1,"since":"2026-01-01T00:00:00Z"}`, node))
+		}
+		return `{"status":{"applying":[` + strings.Join(all, ",") + `]}}`
+	}
+	state := func(node string) string {
+		return fmt.Sprintf(`{"apiVersion":"plumb.net/v1alpha1","kind":"NodeIntentState","metadata":{"name":"net.%s"},"spec":{"nodeIntent":"net","nodeName":"%[1]s"}}`, node)
+	}
+	for _, user := range []string{a.token, kubetest.Node("n0")} {
+		agent := a.server.Client(user).RESTClient()
+		do := func(verb, what, body string) error {
+			kind := "application/merge-patch+json"
+			if verb == "apply" {
+				kind = "application/apply-patch+yaml"
+			}
+			if verb == "delete" {
+				return agent.Delete().AbsPath(path + what).Do(t.Context()).Error()
+			}
+			return agent.Patch(types.PatchType(kind)).AbsPath(path+what).Param("fieldManager", "attack").Body([]byte(body)).Do(t.Context()).Error()
+		}
+		a.admin.SetStatus("net", status("n1"))
+		// The policy and the role count some time after they were created.
+		for end := time.Now().Add(host.Patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			err := do("patch", "nodeintents/net/status", status("n1", "n2"))
+			if err != nil && strings.Contains(err.Error(), "adds only its own node") {
+				break
+			}
+			a.admin.SetStatus("net", status("n1"))
+		}
+		for _, c := range []struct{ what, verb, path, body, want string }{
+			{"its own turn", "patch", "nodeintents/net/status", status("n1", "n0"), ""},
+			{"the turn of another node", "patch", "nodeintents/net/status", status("n1", "n2"), "adds only its own node"},
+			{"another time for a turn", "patch", "nodeintents/net/status", strings.Replace(status("n1"), "2026", "2025", 1), "adds only its own node"},
+			{"the end of its turn", "patch", "nodeintents/net/status", status("n1"), ""},
+			{"counts", "patch", "nodeintents/net/status", `{"status":{"nodes":{"ready":1}}}`, ""},
+			{"the NodeIntent itself", "patch", "nodeintents/net", `{"spec":{"maxUnavailable":9}}`, "orbidden"},
+			{"its state", "apply", "nodeintentstates/net.n0", state("n0"), ""},
+			{"the state of another node", "apply", "nodeintentstates/net.n1", state("n1"), "of its own node only"},
+			{"its state for another node", "patch", "nodeintentstates/net.n0", `{"spec":{"nodeName":"n1"}}`, "do not change"},
+			{"a change of the state of another node", "patch", "nodeintentstates/net.n2", `{"status":{"state":"ready"}}`, "of its own node only"},
+			{"the deletion of the state of another node", "delete", "nodeintentstates/net.n2", "", "of its own node only"},
+			{"the deletion of its state", "delete", "nodeintentstates/net.n0", "", ""},
+		} {
+			a.admin.ShowOnNode("net", "n2")
+			err := do(c.verb, c.path, c.body)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s writes %s: %v, want %q", user[:min(len(user), 12)], c.what, err, c.want)
+			}
+		}
 	}
 }
 
@@ -174,9 +241,14 @@ func TestEveryRightIsNeeded(t *testing.T) {
 	for _, c := range []struct{ verb, resource string }{
 		{}, {"get", "pods"}, {"watch", "pods"}, {"list", "pods"}, {"patch", "pods/status"}, {"create", "events"},
 		{"watch", "podintents"}, {"list", "podintents"}, {"patch", "podintents/status"},
+		{"watch", "nodes"}, {"list", "nodes"},
+		{"get", "nodeintents"}, {"watch", "nodeintents"}, {"list", "nodeintents"}, {"patch", "nodeintents/status"},
+		{"watch", "nodeintentstates"}, {"list", "nodeintentstates"}, {"create", "nodeintentstates"}, {"patch", "nodeintentstates"},
+		{"delete", "nodeintentstates"},
 		{"get", "customresourcedefinitions"},
 	} {
 		t.Run(strings.ReplaceAll("without "+c.verb+" "+c.resource, "/", "-"), func(t *testing.T) {
+			t.Parallel()
 			var args []string
 			if c.verb == "list" { // servers before 1.34 do not stream lists
 				args = []string{"--feature-gates=WatchList=false"}
@@ -191,10 +263,16 @@ func TestEveryRightIsNeeded(t *testing.T) {
 			n.Start()
 			n.pod("web", `{"interface/eth0":{"bridge":{},"mtu":-1}}`) // fails, which is an event
 			n.api.Want(kubetest.PodIntent{Namespace: "default", Name: "web", Node: "n0", Pod: "web", Intent: "interface/net1: {bridge: {}}"})
+			n.api.WantOnNodes("net", "{intent: {interface/lan: {bridge: {}}}, confirm: {}}")
+			n.api.ShowOnNode("gone", "n0") // a state without a NodeIntent
 			// The agent asks for a pod by itself that the watch does not bring.
 			n.sandbox("s1", "unknown", "00000000-0000-0000-0000-000000000000", strings.Replace(green, "}", `,"wait":2}`, 1)).call("ADD")
 			n.Eventually("the requests", func() error {
-				if is, want := a.denied(t), strings.TrimSpace(c.verb+" "+c.resource); is != want {
+				want := strings.TrimSpace(c.verb + " " + c.resource)
+				if c.verb == "create" && c.resource == "nodeintentstates" {
+					want = "patch nodeintentstates" // the request that creates one
+				}
+				if is := a.denied(t); is != want {
 					return fmt.Errorf("denied are %q, want %q", is, want)
 				}
 				if c.verb == "" && n.events("web") == "" {
@@ -202,6 +280,9 @@ func TestEveryRightIsNeeded(t *testing.T) {
 				}
 				if c.verb == "" && n.api.Ready("default", "web") == "" {
 					return fmt.Errorf("the PodIntent has no condition")
+				}
+				if is := n.api.NodeIntent("net"); c.verb == "" && !strings.HasPrefix(is, "True Configured, 1 of 1") {
+					return fmt.Errorf("the NodeIntent is %q", is)
 				}
 				return nil
 			})

@@ -1,0 +1,118 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/plumb-net/plumb/models"
+	"github.com/plumb-net/plumb/plugins/kubernetes/mirror"
+)
+
+// Health implements [intent.Source].
+func (s *Source) Health() models.Health {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.health
+	h.Details = maps.Clone(h.Details)
+	return h
+}
+
+// note remembers whether the values of a NodeIntent can be read.
+func (s *Source) note(name string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if delete(s.wrong, name); err != nil {
+		s.wrong[name] = err
+	}
+}
+
+// noteWrite remembers whether statuses can be written.
+func (s *Source) noteWrite(err error) {
+	s.mu.Lock()
+	was := s.writeErr
+	s.writeErr = err
+	s.mu.Unlock()
+	if err != nil && (was == nil || was.Error() != err.Error()) {
+		s.opts.Log.Warn("the status of a NodeIntent is not written; it is tried again", "error", err)
+	}
+}
+
+// report updates the health.
+func (s *Source) report() {
+	whyIntents, askedIntents := s.followIntents.Trouble()
+	whyNodes, _ := s.followNodes.Trouble()
+	intents, states, nodes := s.intents.State(), s.states.State(), s.nodes.State()
+	lacking, stay := lacking(intents)
+	labels := slices.ContainsFunc(s.intents.All(), (*Intent).needsLabels)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := models.Health{Name: Name, State: "ok", Details: map[string]string{
+		"node": s.opts.Node, "nodeintents": lacking, "keys": fmt.Sprint(s.applied), "version": s.intents.Newest(),
+	}}
+	if lacking == "" {
+		h.Details["nodeintents"] = fmt.Sprint(intents.Objects)
+	}
+	switch {
+	case !askedIntents:
+		h.State, h.Reason = "starting", whyIntents
+	case whyIntents != "":
+		h.State, h.Reason = "down", whyIntents+"; the values of the NodeIntents stay"
+	case !intents.Listed && intents.Refused == nil:
+		h.State, h.Reason = "starting", "the NodeIntents were not listed yet"
+	case intents.Older:
+		h.State, h.Reason = "degraded", "the API server is older than before, as after a restore of its etcd; no value is withdrawn; "+
+			"run \"agentctl resync --accept\" to accept it"
+	case stay:
+		h.State, h.Reason = "degraded", lacking
+	case labels && whyNodes != "":
+		h.State, h.Reason = "down", fmt.Sprintf("the labels of the node %s are unknown: %s; NodeIntents that it had stay", s.opts.Node, whyNodes)
+	case labels && nodes.Listed && nodes.Objects == 0:
+		h.State, h.Reason = "degraded", fmt.Sprintf("the API server has no node %s; NodeIntents that it had stay", s.opts.Node)
+	case intents.Objects > 0 && states.Refused != nil:
+		h.State, h.Reason = "degraded", fmt.Sprintf("the API server refuses nodeintentstates.plumb.net, which NodeIntents need: %v", states.Refused)
+	case len(s.wrong) > 0:
+		name := slices.Min(slices.Collect(maps.Keys(s.wrong)))
+		h.Reason = fmt.Sprintf("the NodeIntent %s cannot be read: %v", name, s.wrong[name])
+		if n := len(s.wrong) - 1; n > 0 {
+			h.Reason += fmt.Sprintf("; and %d more", n)
+		}
+	}
+	if s.writeErr != nil {
+		h.Details["statuses"] = "they are not written: " + s.writeErr.Error()
+	}
+	h.Since = s.health.Since
+	if h.State != s.health.State {
+		h.Since = time.Now()
+		level := slog.LevelInfo
+		if h.State == "down" || h.State == "degraded" {
+			level = slog.LevelWarn
+		}
+		s.opts.Log.Log(context.Background(), level, "NodeIntents of the API server", "state", h.State, "reason", h.Reason)
+	}
+	s.health = h
+}
+
+// lacking returns why the NodeIntents of the API server are unknown, or "", and whether values of earlier ones stay.
+func lacking(s mirror.State) (why string, stay bool) {
+	kept := s.Leaving
+	switch {
+	case apierrors.IsNotFound(s.Refused):
+		why, kept = "the API server does not serve nodeintents.plumb.net; to use NodeIntents, apply deploy/kubernetes/nodeintent.yaml", s.Objects
+	case s.Refused != nil:
+		why, kept = fmt.Sprintf("the API server refuses access to nodeintents.plumb.net: %v", s.Refused), s.Objects
+	case s.Lost && kept > 0:
+		why = "the CRD nodeintents.plumb.net was deleted with its objects"
+	default:
+		return "", false
+	}
+	if kept > 0 {
+		why += fmt.Sprintf("; the values of %d NodeIntents stay; run \"agentctl resync --accept\" to withdraw them", kept)
+	}
+	return why, kept > 0
+}

@@ -1,0 +1,120 @@
+package nodes
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// rollout is the course of one NodeIntent on this node. It survives a restart of the agent.
+type rollout struct {
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
+	// Kept are the values that count if those of Trial are reverted; nil if there are none.
+	Kept *revision `json:"kept,omitempty"`
+	// Trial are the values that are being applied, or nil. It is the turn of the node then.
+	Trial *revision `json:"trial,omitempty"`
+	// Deadline is when Trial is reverted; zero: never.
+	Deadline time.Time `json:"deadline,omitzero"`
+	// Reverted is the generation that was reverted, or 0, and Reason why.
+	Reverted int64  `json:"reverted,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+// revision is one generation of the values of a NodeIntent.
+type revision struct {
+	Generation int64  `json:"generation"`
+	Text       string `json:"intent"`
+}
+
+// counts returns the values that count, or nil.
+func (r *rollout) counts() *revision {
+	if r.Trial != nil {
+		return r.Trial
+	}
+	return r.Kept
+}
+
+// applied returns the generation of the values that count, or 0.
+func (r *rollout) applied() int64 {
+	if c := r.counts(); c != nil {
+		return c.Generation
+	}
+	return 0
+}
+
+// facts are what the next step of a rollout depends on.
+type facts struct {
+	intent *Intent
+	// wrong is why the values of the intent cannot be read, or nil.
+	wrong error
+	// turn reports whether it is the turn of the node.
+	turn bool
+	// shown is the generation that the NodeIntentState of the node shows as ready, or 0. It replaces a lost record.
+	shown int64
+	// ready reports whether all values that count are configured.
+	ready bool
+	// works reports whether the probes have succeeded and the API server has answered since the trial is ready.
+	works bool
+	// trouble is why ready or works is false.
+	trouble string
+	now     time.Time
+}
+
+// action is what a rollout needs next.
+type action int
+
+const (
+	nothing action = iota
+	// claimTurn: the node asks for its turn.
+	claimTurn
+	// endTurn: the turn of the node is over.
+	endTurn
+	// runProbes: the probes are run, and the API server is asked.
+	runProbes
+)
+
+// step makes all steps that the facts allow. It returns what is needed for the next one, and whether r has changed.
+// Values that cannot be read, and those that were reverted, wait for the next generation.
+func (r *rollout) step(f facts) (next action, changed bool) {
+	g := f.intent.Generation
+	switch {
+	case f.wrong != nil:
+	case r.applied() == g || r.Reverted == g:
+	case r.counts() != nil && r.counts().Text == f.intent.Text && r.Reverted == 0:
+		// Another field has changed.
+		r.counts().Generation, changed = g, true
+	case r.counts() == nil && (f.shown == g || f.intent.Text == "{}"):
+		r.Kept, changed = &revision{g, f.intent.Text}, true
+	case r.Trial == nil && !f.turn:
+		return claimTurn, false
+	default:
+		r.Trial, r.Reverted, r.Reason, changed = &revision{g, f.intent.Text}, 0, "", true
+		if r.Deadline = (time.Time{}); f.intent.Confirm {
+			r.Deadline = f.now.Add(f.intent.Timeout)
+		}
+		return nothing, true // the facts about the former values do not count
+	}
+	if f.intent.Confirm && !r.Deadline.IsZero() && r.Deadline.Sub(f.now) > f.intent.Timeout {
+		// The clock was set back.
+		r.Deadline, changed = f.now.Add(f.intent.Timeout), true
+	}
+	switch {
+	case r.Trial == nil:
+	case !r.Deadline.IsZero() && !f.now.Before(r.Deadline):
+		r.Reverted, r.Reason = r.Trial.Generation, fmt.Sprintf("it did not work until %s: %s", r.Deadline.UTC().Format(time.RFC3339), f.trouble)
+		r.Trial, r.Deadline = nil, time.Time{}
+		return nothing, true
+	case f.ready && (f.works || r.Deadline.IsZero()):
+		r.Kept, r.Trial, r.Deadline, changed = r.Trial, nil, time.Time{}, true
+	case f.ready:
+		return runProbes, changed
+	default:
+		return nothing, changed
+	}
+	if f.turn && r.Trial == nil && r.Reverted == 0 {
+		return endTurn, changed
+	}
+	return nothing, changed
+}
