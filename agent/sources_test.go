@@ -9,7 +9,7 @@ import (
 // file too.
 func TestSourcesOf(t *testing.T) {
 	for want, c := range map[string]Config{"etcd cni ledger": {}, "etcd cni file ledger": {Intent: "/etc/plumb/intent"},
-		"etcd cni file kubernetes ledger": {Intent: "/etc/plumb/intent", Kubeconfig: "/etc/kubernetes/kubelet.conf"}} {
+		"etcd cni file kubernetes-nodes kubernetes ledger": {Intent: "/etc/plumb/intent", Kubeconfig: "/etc/kubernetes/kubelet.conf"}} {
 		if is := strings.Join(sourcesOf(c), " "); is != want {
 			t.Errorf("sources %s, want %s", is, want)
 		}

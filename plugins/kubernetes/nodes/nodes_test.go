@@ -52,6 +52,7 @@ type node struct {
 // newCluster returns a cluster of n nodes, n0 and so on, with the label role=edge.
 func newCluster(t *testing.T, n int) *cluster {
 	t.Helper()
+	t.Parallel()
 	s := kubetest.Start(t)
 	c := &cluster{Server: s, t: t, api: s.Client(kubetest.Admin), nodes: map[string]*node{}}
 	c.api.ServeNodeIntents()

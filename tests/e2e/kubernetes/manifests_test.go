@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/plumb-net/plumb/plugins/kubernetes/kubetest"
 	"github.com/plumb-net/plumb/tests/e2e/host"
 )
@@ -172,14 +170,14 @@ func TestNodesAreConfined(t *testing.T) {
 	for _, user := range []string{a.token, kubetest.Node("n0")} {
 		agent := a.server.Client(user).RESTClient()
 		do := func(verb, what, body string) error {
-			kind := "application/merge-patch+json"
-			if verb == "apply" {
-				kind = "application/apply-patch+yaml"
+			r := agent.Patch("application/merge-patch+json")
+			switch verb {
+			case "apply":
+				r = agent.Patch("application/apply-patch+yaml")
+			case "delete":
+				r = agent.Delete()
 			}
-			if verb == "delete" {
-				return agent.Delete().AbsPath(path + what).Do(t.Context()).Error()
-			}
-			return agent.Patch(types.PatchType(kind)).AbsPath(path+what).Param("fieldManager", "attack").Body([]byte(body)).Do(t.Context()).Error()
+			return r.AbsPath(path+what).Param("fieldManager", "attack").Body([]byte(body)).Do(t.Context()).Error()
 		}
 		a.admin.SetStatus("net", status("n1"))
 		// The policy and the role count some time after they were created.
