@@ -206,6 +206,14 @@ func (c *Client) ShowOnNode(name, node string) {
 	}
 }
 
+// HideOnNode deletes a NodeIntentState, as the garbage collector does after its node was deleted.
+func (c *Client) HideOnNode(name, node string) {
+	c.t.Helper()
+	if err := c.Dynamic.Resource(nodeIntentStates).Delete(c.t.Context(), name+"."+node, metav1.DeleteOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // NodeIntentState returns a NodeIntentState as "<state> <applied generation>: <reason>", or "" if there is none.
 func (c *Client) NodeIntentState(name, node string) string {
 	c.t.Helper()

@@ -17,7 +17,7 @@ import (
 type Item interface {
 	// Path returns <namespace>/<name>.
 	Path() string
-	// podPath returns the path of the pod that the object concerns.
+	// Subject returns what a change of the object concerns, such as the path of a pod.
 	Subject() string
 	ID() types.UID
 	ResourceVersion() string

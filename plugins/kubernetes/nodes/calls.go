@@ -41,6 +41,10 @@ type calls struct {
 	countAt map[string]time.Time
 	// probed is the result of the last probes of a generation, by the name of the NodeIntent.
 	probed map[string]probed
+	// rounds counts how often the results of probes were dropped, by the name of the NodeIntent.
+	rounds map[string]int
+	// deleted are the UIDs of NodeIntentStates that were deleted, while the store has them.
+	deleted map[types.UID]bool
 }
 
 // call is a call that runs, or failed.
@@ -58,24 +62,38 @@ type probed struct {
 }
 
 func newCalls() calls {
-	return calls{done: make(chan func()), byID: map[string]*call{}, claimAt: map[string]time.Time{}, countAt: map[string]time.Time{}, probed: map[string]probed{}}
+	return calls{done: make(chan func()), byID: map[string]*call{}, claimAt: map[string]time.Time{}, countAt: map[string]time.Time{}, probed: map[string]probed{},
+		rounds: map[string]int{}, deleted: map[types.UID]bool{}}
 }
 
 func (c *calls) wait() { c.running.Wait() }
 
-// start begins a call, unless one with its ID runs or failed a short time ago. then is called by Run.
-func (s *Source) start(ctx context.Context, id string, do func(context.Context) error, then func(error)) {
+// forget drops the state of a NodeIntent that no longer concerns the node.
+func (c *calls) forget(name string) {
+	delete(c.claimAt, name)
+	delete(c.probed, name)
+	delete(c.rounds, name)
+	for _, id := range []string{"claim " + name, "probe " + name, "state " + name} {
+		if one := c.byID[id]; one != nil && !one.runs {
+			delete(c.byID, id)
+		}
+	}
+}
+
+// start runs do in a goroutine, unless the call with this ID runs or failed a short time ago. Run calls then with the
+// result.
+func (s *Source) start(ctx context.Context, id string, do func(context.Context) error, then func(error)) (started bool) {
 	c := s.calls.byID[id]
 	if c == nil {
 		c = &call{}
 		s.calls.byID[id] = c
 	}
 	if c.runs {
-		return
+		return false
 	}
 	if time.Now().Before(c.next) {
 		s.by(c.next)
-		return
+		return false
 	}
 	c.runs = true
 	s.calls.running.Go(func() {
@@ -83,9 +101,12 @@ func (s *Source) start(ctx context.Context, id string, do func(context.Context) 
 		select {
 		case <-ctx.Done():
 		case s.calls.done <- func() {
-			if c.runs = false; err == nil || apierrors.IsConflict(err) || mirror.IsGone(err) {
+			switch c.runs = false; {
+			case err == nil:
 				delete(s.calls.byID, id)
-			} else {
+			case apierrors.IsConflict(err): // another agent was faster
+				c.next = time.Now().Add(spread/10 + rand.N(spread))
+			default:
 				c.wait = min(max(2*c.wait, firstRetry), lastRetry)
 				c.next = time.Now().Add(c.wait)
 			}
@@ -93,19 +114,20 @@ func (s *Source) start(ctx context.Context, id string, do func(context.Context) 
 		}:
 		}
 	})
+	return true
 }
 
 // write begins a write to the API server. An error is logged when it is new.
 func (s *Source) write(ctx context.Context, id string, do func(context.Context) error) {
 	s.start(ctx, id, do, func(err error) {
-		if apierrors.IsConflict(err) || mirror.IsGone(err) {
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // another agent was faster, or the object was deleted
 			err = nil
 		}
 		s.noteWrite(err)
 	})
 }
 
-// claim asks for the turn of the node, some time after it may have it: the other nodes ask too.
+// claim tries to add the node to status.applying, after a random delay that spreads the nodes.
 func (s *Source) claim(ctx context.Context, i *Intent, now time.Time) {
 	free := len(i.Status.Applying) < i.most(max(i.Status.Nodes.Selected, 1))
 	stale := slices.ContainsFunc(i.Status.Applying, func(t turn) bool { return now.Sub(t.Since.Time) > deadTurn })
@@ -116,35 +138,47 @@ func (s *Source) claim(ctx context.Context, i *Intent, now time.Time) {
 		if len(i.Status.Applying) > 0 {
 			s.by(slices.MinFunc(i.Status.Applying, func(a, b turn) int { return a.Since.Compare(b.Since.Time) }).Since.Add(deadTurn + time.Second))
 		}
-	case !set && free:
+	case free && (!set || at.After(now.Add(spread))):
 		s.calls.claimAt[i.Name] = now.Add(rand.N(spread))
 		s.by(s.calls.claimAt[i.Name])
 	case !set:
-		s.calls.claimAt[i.Name] = now.Add(rand.N(deadTurn))
+		s.calls.claimAt[i.Name] = now.Add(deadTurn/2 + rand.N(deadTurn/2))
 		s.by(s.calls.claimAt[i.Name])
 	case now.Before(at):
 		s.by(at)
 	default:
-		s.write(ctx, "claim "+i.Name, func(ctx context.Context) error { return s.takeTurn(ctx, i) })
+		full := false
+		s.start(ctx, "claim "+i.Name, func(ctx context.Context) (err error) {
+			full, err = s.takeTurn(ctx, i)
+			return err
+		}, func(err error) {
+			if full { // the shown counts are wrong
+				s.calls.byID["claim "+i.Name] = &call{next: time.Now().Add(lastRetry/2 + rand.N(lastRetry/2))}
+				s.countSoon(i.Name)
+			}
+			if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+				s.noteWrite(err)
+			}
+		})
 		delete(s.calls.claimAt, i.Name)
 	}
 }
 
-// takeTurn adds the node to those whose turn it is, if there are fewer than there may be. Turns of nodes that no longer
-// exist end: they have no NodeIntentStates.
-func (s *Source) takeTurn(ctx context.Context, i *Intent) error {
+// takeTurn adds the node to status.applying, unless it has maxUnavailable entries. It drops old entries of nodes without a
+// NodeIntentState: they no longer exist.
+func (s *Source) takeTurn(ctx context.Context, i *Intent) (full bool, err error) {
 	states, err := s.listStates(ctx, i.Name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	now := time.Now()
 	turns := slices.DeleteFunc(slices.Clone(i.Status.Applying), func(t turn) bool {
 		return now.Sub(t.Since.Time) > deadTurn && !slices.ContainsFunc(states, func(o stateObject) bool { return o.Spec.NodeName == t.Node })
 	})
 	if len(turns) >= i.most(len(states)) {
-		return nil
+		return true, nil
 	}
-	return s.patchTurns(ctx, i, append(turns, turn{Node: s.opts.Node, Generation: i.Generation, Since: metav1.NewTime(now)}))
+	return false, s.patchTurns(ctx, i, append(turns, turn{Node: s.opts.Node, Generation: i.Generation, Since: metav1.NewTime(now)}))
 }
 
 // endTurn removes the node from those whose turn it is.
@@ -194,14 +228,18 @@ func (s *Source) listStates(ctx context.Context, name string) ([]stateObject, er
 	return list.(*mirror.List[stateObject, *stateObject]).Items, nil
 }
 
-// probe runs the probes of a NodeIntent, and then asks the API server for it: a change that cuts the node off does not
-// work.
+// probe runs the probes of a NodeIntent, and then sends a request to the API server, so that a change that cuts the node
+// off fails.
 func (s *Source) probe(ctx context.Context, i *Intent, now time.Time) {
 	var failed error
+	round := s.calls.rounds[i.Name]
 	s.start(ctx, "probe "+i.Name, func(ctx context.Context) error {
 		failed = s.runProbes(ctx, i)
 		return nil
 	}, func(error) {
+		if s.calls.rounds[i.Name] != round { // values failed meanwhile
+			return
+		}
 		s.calls.probed[i.Name] = probed{i.UID, i.Generation, failed}
 		if failed != nil {
 			s.calls.byID["probe "+i.Name] = &call{next: time.Now().Add(firstRetry)}
@@ -220,7 +258,7 @@ func (s *Source) runProbes(ctx context.Context, i *Intent) error {
 	}
 	return s.followIntents.Request(ctx, func(ctx context.Context, c *rest.RESTClient) error {
 		if err := c.Get().Resource(intentResource.Resource).Name(i.Name).Do(ctx).Error(); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the API server cannot be reached: %w", err)
+			return fmt.Errorf("a request to the API server failed: %w", err)
 		}
 		return nil
 	})
@@ -238,5 +276,8 @@ func (c *calls) worked(i *Intent) (works bool, trouble string) {
 	return true, ""
 }
 
-// forgetWorked forgets the results of probes: values are not configured.
-func (c *calls) forgetWorked(i *Intent) { delete(c.probed, i.Name) }
+// forgetWorked drops the results of probes, because values are not configured.
+func (c *calls) forgetWorked(i *Intent) {
+	delete(c.probed, i.Name)
+	c.rounds[i.Name]++
+}

@@ -30,12 +30,15 @@ const (
 	// changes counts all others, so the counts end right.
 	countDelay  = 200 * time.Millisecond
 	countSpread = time.Second
+	// recount is the age of a count at which an agent counts again, in case states have disappeared.
+	recount = 10 * time.Minute
 )
 
 // countSoon schedules a count of the nodes of a NodeIntent.
 func (s *Source) countSoon(name string) {
-	if _, due := s.calls.countAt[name]; !due && name != "" {
-		s.calls.countAt[name] = time.Now().Add(countDelay + rand.N(countSpread))
+	soon := time.Now().Add(countDelay + rand.N(countSpread))
+	if at, due := s.calls.countAt[name]; name != "" && (!due || at.After(soon)) {
+		s.calls.countAt[name] = soon
 	}
 }
 
@@ -49,15 +52,16 @@ func (s *Source) showCounts(ctx context.Context, now time.Time) {
 		case now.Before(at):
 			s.by(at)
 		default:
-			delete(s.calls.countAt, name)
-			s.start(ctx, "count "+name, func(ctx context.Context) error { return s.count(ctx, i) }, func(err error) {
+			if s.start(ctx, "count "+name, func(ctx context.Context) error { return s.count(ctx, i) }, func(err error) {
 				if err != nil { // another agent has changed the NodeIntent, or the server does not answer
-					s.countSoon(name)
+					s.calls.countAt[name] = time.Now().Add(countDelay)
 				}
-				if !apierrors.IsConflict(err) {
+				if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 					s.noteWrite(err)
 				}
-			})
+			}) {
+				s.calls.countAt[name] = now.Add(recount/2 + rand.N(recount/2))
+			}
 		}
 	}
 }

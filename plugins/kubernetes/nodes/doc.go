@@ -16,6 +16,6 @@
 //	saved.go    the copy on disk
 //
 // Agents agree on turns without a controller: the status of a NodeIntent lists the nodes that apply it, and an agent
-// adds its node only with the resource version that it has seen. The list never has more than maxUnavailable nodes.
+// adds its node only with the resource version that it has seen. It adds none while the list has maxUnavailable nodes.
 // A node leaves it when all values are configured; a node where they fail stays, so that a wrong change stops there.
 package nodes

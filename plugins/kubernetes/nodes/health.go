@@ -39,7 +39,7 @@ func (s *Source) noteWrite(err error) {
 	s.writeErr = err
 	s.mu.Unlock()
 	if err != nil && (was == nil || was.Error() != err.Error()) {
-		s.opts.Log.Warn("the status of a NodeIntent is not written; it is tried again", "error", err)
+		s.opts.Log.Warn("NodeIntent status write failed; retrying", "error", err)
 	}
 }
 
@@ -49,7 +49,6 @@ func (s *Source) report() {
 	whyNodes, _ := s.followNodes.Trouble()
 	intents, states, nodes := s.intents.State(), s.states.State(), s.nodes.State()
 	lacking, stay := lacking(intents)
-	labels := slices.ContainsFunc(s.intents.All(), (*Intent).needsLabels)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := models.Health{Name: Name, State: "ok", Details: map[string]string{
@@ -66,14 +65,14 @@ func (s *Source) report() {
 	case !intents.Listed && intents.Refused == nil:
 		h.State, h.Reason = "starting", "the NodeIntents were not listed yet"
 	case intents.Older:
-		h.State, h.Reason = "degraded", "the API server is older than before, as after a restore of its etcd; no value is withdrawn; "+
+		h.State, h.Reason = "degraded", "the API server returned an older state, as after a restore of its etcd; no values are withdrawn; "+
 			"run \"agentctl resync --accept\" to accept it"
 	case stay:
 		h.State, h.Reason = "degraded", lacking
-	case labels && whyNodes != "":
-		h.State, h.Reason = "down", fmt.Sprintf("the labels of the node %s are unknown: %s; NodeIntents that it had stay", s.opts.Node, whyNodes)
-	case labels && nodes.Listed && nodes.Objects == 0:
-		h.State, h.Reason = "degraded", fmt.Sprintf("the API server has no node %s; NodeIntents that it had stay", s.opts.Node)
+	case intents.Objects > 0 && whyNodes != "":
+		h.State, h.Reason = "down", fmt.Sprintf("the node %s cannot be read: %s; the values of its NodeIntents are kept", s.opts.Node, whyNodes)
+	case intents.Objects > 0 && nodes.Listed && nodes.Objects == 0:
+		h.State, h.Reason = "degraded", fmt.Sprintf("the API server has no node %s; the values of its NodeIntents are kept", s.opts.Node)
 	case intents.Objects > 0 && states.Refused != nil:
 		h.State, h.Reason = "degraded", fmt.Sprintf("the API server refuses nodeintentstates.plumb.net, which NodeIntents need: %v", states.Refused)
 	case len(s.wrong) > 0:
@@ -84,6 +83,9 @@ func (s *Source) report() {
 		}
 	}
 	if s.writeErr != nil {
+		if h.State == "ok" {
+			h.State, h.Reason = "degraded", "a status cannot be written, so NodeIntents may not be applied: "+s.writeErr.Error()
+		}
 		h.Details["statuses"] = "they are not written: " + s.writeErr.Error()
 	}
 	h.Since = s.health.Since

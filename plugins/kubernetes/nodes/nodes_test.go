@@ -149,6 +149,10 @@ func (c *cluster) eventually(name string, f func() string, want string) {
 			return
 		}
 	}
+	for _, n := range c.nodes {
+		h := n.source.Health()
+		c.t.Logf("%s: %s; %s, %s", n.name, n.text(), h.State, h.Reason)
+	}
 	c.t.Fatalf("%s: %s\nwant %s", name, is, want)
 }
 
@@ -206,7 +210,7 @@ func TestRollout(t *testing.T) {
 	for _, name := range all {
 		if name != stuck {
 			c.have("a=1400", name)
-			c.shows("net", name, "waiting 1: nodes that apply it now: "+stuck+"; at most 1 may at once")
+			c.shows("net", name, "waiting 1: waiting for nodes "+stuck+"; at most 1 nodes may apply the change at once")
 		}
 	}
 
@@ -230,13 +234,28 @@ func TestRollout(t *testing.T) {
 
 	// A node that is deleted keeps what it has.
 	c.api.DeleteNode("n4")
-	c.eventually("the health", func() string { return c.nodes["n4"].source.Health().Reason }, "the API server has no node n4; NodeIntents that it had stay")
+	c.eventually("the health", func() string { return c.nodes["n4"].source.Health().Reason }, "the API server has no node n4; the values of its NodeIntents are kept")
 	c.have("a=1200", "n4")
+	c.api.HideOnNode("net", "n4")
 
 	c.api.UnwantOnNodes("net")
 	c.have("", all...)
 	for _, name := range all[:4] {
 		c.shows("net", name, "")
+	}
+
+	// Created again at once with the same generation, it waits for turns as before.
+	c.api.WantOnNodes("net", spec(1400, ""))
+	c.have("a=1400", all[:4]...)
+	c.is("net", "True Configured, 4 of 4 nodes are ready []")
+	c.api.UnwantOnNodes("net")
+	c.have("", all[:4]...)
+	most = c.api.MostApplying("net")
+	c.api.WantOnNodes("net", spec(1250, ""))
+	c.have("a=1250", all[:4]...)
+	c.is("net", "True Configured, 4 of 4 nodes are ready []")
+	if n := most(); n != 1 {
+		t.Errorf("%d nodes applied at once what was created again", n)
 	}
 }
 
@@ -328,7 +347,7 @@ func TestUnreadable(t *testing.T) {
 	c.have("a=1400", "n0")
 	for _, one := range []struct{ intent, want string }{
 		{"nosuch/a: {}", `failed 1: spec.intent: the key "nosuch/a": …`},
-		{"interface/pod.a: {dummy: {}}", `failed 1: spec.intent: the key "interface/pod.a": names that begin with "pod." are those of pods; use another name`},
+		{"interface/pod.a: {dummy: {}}", `failed 1: spec.intent: the key "interface/pod.a": names that begin with "pod." are reserved for pods; use another name`},
 	} {
 		c.api.WantOnNodes("net", "{intent: {"+one.intent+"}}")
 		c.shows("net", "n0", one.want)
@@ -354,6 +373,21 @@ func TestLost(t *testing.T) {
 	n.set(func() { clear(n.links) })
 	n.file = filepath.Join(t.TempDir(), "another.json")
 	c.start("n0")
+	c.have("a=1400", "n0")
+
+	// Without the node object: an empty selector still selects it.
+	c.api.WantOnNodes("all", "{nodeSelector: {matchLabels: {}}, intent: {interface/b: {dummy: {}, mtu: 1300}}}")
+	c.have("a=1400 b=1300", "n0")
+	c.is("all", "True Configured, 1 of 1 nodes are ready []")
+	c.api.DeleteNode("n0")
+	c.eventually("the health", func() string { return n.source.Health().Reason }, "the API server has no node n0; …")
+	n.stop()
+	c.start("n0")
+	c.eventually("the health", func() string { return n.source.Health().Reason }, "the API server has no node n0; …")
+	c.have("a=1400 b=1300", "n0")
+	c.api.CreateNode("n0", "role=edge")
+	c.eventually("the health", func() string { return n.source.Health().State }, "ok")
+	c.api.UnwantOnNodes("all")
 	c.have("a=1400", "n0")
 
 	c.api.DropNodeIntents()

@@ -20,7 +20,7 @@ import (
 
 var group = schema.GroupVersion{Group: "plumb.net", Version: "v1alpha1"}
 
-// Resources that the source follows. Their CRDs are deploy/kubernetes/nodeintent.yaml and nodeintentstate.yaml.
+// Resources that the source follows. The CRDs are in deploy/kubernetes/nodeintent.yaml.
 var (
 	nodeResource = mirror.Resource{
 		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, Kind: "Node",
@@ -157,7 +157,7 @@ func (i *Intent) compare(o *Intent) int {
 
 // selects reports whether the node is selected.
 func (i *Intent) selects(n *Node) bool {
-	if i.Selector == nil {
+	if !i.needsLabels() {
 		return true
 	}
 	s, err := metav1.LabelSelectorAsSelector(i.Selector)
@@ -220,8 +220,10 @@ type stateSpec struct {
 
 // stateStatus is how a NodeIntent is on a node.
 type stateStatus struct {
-	State              string             `json:"state"`
-	Reason             string             `json:"reason,omitempty"`
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+	// NodeIntentUID is the UID of the NodeIntent that the status is about.
+	NodeIntentUID      types.UID          `json:"nodeIntentUID"`
 	ObservedGeneration int64              `json:"observedGeneration"`
 	AppliedGeneration  int64              `json:"appliedGeneration,omitempty"`
 	Keys               []keyState         `json:"keys,omitempty"`

@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// rollout is the course of one NodeIntent on this node. It survives a restart of the agent.
+// rollout is the progress of one NodeIntent on this node. It survives a restart of the agent.
 type rollout struct {
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
 	// Kept are the values that count if those of Trial are reverted; nil if there are none.
 	Kept *revision `json:"kept,omitempty"`
-	// Trial are the values that are being applied, or nil. It is the turn of the node then.
+	// Trial are the values that are being applied, or nil. They were begun in a turn of the node.
 	Trial *revision `json:"trial,omitempty"`
 	// Deadline is when Trial is reverted; zero: never.
 	Deadline time.Time `json:"deadline,omitzero"`
@@ -67,11 +67,11 @@ type action int
 
 const (
 	nothing action = iota
-	// claimTurn: the node asks for its turn.
+	// claimTurn: add the node to status.applying.
 	claimTurn
-	// endTurn: the turn of the node is over.
+	// endTurn: remove the node from status.applying.
 	endTurn
-	// runProbes: the probes are run, and the API server is asked.
+	// runProbes: run the probes, and send a request to the API server.
 	runProbes
 )
 
@@ -79,21 +79,23 @@ const (
 // Values that cannot be read, and those that were reverted, wait for the next generation.
 func (r *rollout) step(f facts) (next action, changed bool) {
 	g := f.intent.Generation
+	claim := false
 	switch {
 	case f.wrong != nil:
 	case r.applied() == g || r.Reverted == g:
 	case r.counts() != nil && r.counts().Text == f.intent.Text && r.Reverted == 0:
-		// Another field has changed.
+		// Another field has changed, such as confirm.
 		r.counts().Generation, changed = g, true
+		if r.Trial != nil {
+			r.setDeadline(f)
+		}
 	case r.counts() == nil && (f.shown == g || f.intent.Text == "{}"):
 		r.Kept, changed = &revision{g, f.intent.Text}, true
-	case r.Trial == nil && !f.turn:
-		return claimTurn, false
+	case !f.turn:
+		claim = true // a former trial goes on meanwhile
 	default:
-		r.Trial, r.Reverted, r.Reason, changed = &revision{g, f.intent.Text}, 0, "", true
-		if r.Deadline = (time.Time{}); f.intent.Confirm {
-			r.Deadline = f.now.Add(f.intent.Timeout)
-		}
+		r.Trial, r.Reverted, r.Reason = &revision{g, f.intent.Text}, 0, ""
+		r.setDeadline(f)
 		return nothing, true // the facts about the former values do not count
 	}
 	if f.intent.Confirm && !r.Deadline.IsZero() && r.Deadline.Sub(f.now) > f.intent.Timeout {
@@ -102,19 +104,35 @@ func (r *rollout) step(f facts) (next action, changed bool) {
 	}
 	switch {
 	case r.Trial == nil:
-	case !r.Deadline.IsZero() && !f.now.Before(r.Deadline):
-		r.Reverted, r.Reason = r.Trial.Generation, fmt.Sprintf("it did not work until %s: %s", r.Deadline.UTC().Format(time.RFC3339), f.trouble)
-		r.Trial, r.Deadline = nil, time.Time{}
+	case r.expire(f.now, f.trouble):
 		return nothing, true
 	case f.ready && (f.works || r.Deadline.IsZero()):
 		r.Kept, r.Trial, r.Deadline, changed = r.Trial, nil, time.Time{}, true
 	case f.ready:
 		return runProbes, changed
-	default:
-		return nothing, changed
 	}
-	if f.turn && r.Trial == nil && r.Reverted == 0 {
+	switch {
+	case claim:
+		return claimTurn, changed
+	case f.turn && r.Trial == nil && r.Reverted == 0:
 		return endTurn, changed
 	}
 	return nothing, changed
+}
+
+// setDeadline sets the deadline of a trial that begins.
+func (r *rollout) setDeadline(f facts) {
+	if r.Deadline = (time.Time{}); f.intent.Confirm {
+		r.Deadline = f.now.Add(f.intent.Timeout)
+	}
+}
+
+// expire reverts a trial whose deadline has passed, and reports whether it did.
+func (r *rollout) expire(now time.Time, trouble string) bool {
+	if r.Trial == nil || r.Deadline.IsZero() || now.Before(r.Deadline) {
+		return false
+	}
+	r.Reverted, r.Reason = r.Trial.Generation, fmt.Sprintf("it did not work until %s: %s", r.Deadline.UTC().Format(time.RFC3339), trouble)
+	r.Trial, r.Deadline = nil, time.Time{}
+	return true
 }

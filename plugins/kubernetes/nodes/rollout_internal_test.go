@@ -167,7 +167,7 @@ func TestCRDDescribesLimits(t *testing.T) {
 	}
 	text := strings.Join(strings.Fields(string(file)), " ")
 	for _, part := range []string{
-		fmt.Sprintf("The keys are at most %d.", maxKeys), fmt.Sprintf("maxProperties: %d", maxKeys), fmt.Sprintf("Names that begin with %q", podPrefix),
+		fmt.Sprintf("At most %d keys are allowed.", maxKeys), fmt.Sprintf("maxProperties: %d", maxKeys), fmt.Sprintf("Names that begin with %q", podPrefix),
 		fmt.Sprintf("maxItems: %d", maxShown),
 	} {
 		if !strings.Contains(text, part) {

@@ -3,6 +3,7 @@ package nodes
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -41,11 +42,12 @@ func (s *Source) load() {
 	}
 	var saved savedNode
 	if err := mirror.ReadCopy(s.opts.File, copyFormat, &saved); err != nil {
-		s.opts.Log.Warn("the copy of the NodeIntents cannot be used", "error", err)
+		s.opts.Log.Warn("cannot use NodeIntent copy", "error", err)
 		return
 	}
 	s.intents.Load(saved.Intents, saved.Version, saved.CRD)
 	for _, r := range saved.Rollouts {
+		r.expire(time.Now(), "the agent did not run then")
 		s.rollouts[r.Name] = r
 	}
 }

@@ -18,12 +18,12 @@ import (
 	"github.com/plumb-net/plumb/scheduler"
 )
 
-// Name is that of the source in transactions.
+// Name is the name of the source in transactions.
 const Name = "kubernetes-nodes"
 
 // Options of a source. Kubeconfig, Node, Decode and Engine are required.
 type Options struct {
-	// Kubeconfig is the file that says how the API server is reached, or [mirror.InCluster]. It may come later.
+	// Kubeconfig is the path of a kubeconfig, or [mirror.InCluster]. The file may be created later.
 	Kubeconfig string
 	// Node is the name of the node at the API server.
 	Node string
@@ -132,14 +132,14 @@ func (s *Source) Run(ctx context.Context) error {
 		beside.Go(func() { f.Run(ctx) })
 	}
 	defer s.calls.wait()
-	defer s.keys.stop()
+	defer func() { s.keys.stop() }()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			if err := s.save(); err != nil {
-				s.opts.Log.Warn("the copy of the NodeIntents cannot be written", "error", err)
+				s.opts.Log.Warn("cannot write NodeIntent copy", "error", err)
 			}
 			return nil
 		case <-s.news:
@@ -157,18 +157,19 @@ func (s *Source) Run(ctx context.Context) error {
 	}
 }
 
-// by has the source look again at a time.
+// by schedules the next look for no later than at.
 func (s *Source) by(at time.Time) {
 	if at.Before(s.wake) {
 		s.wake = at
 	}
 }
 
-// known is what the stores have.
+// known is a snapshot of the stores.
 type known struct {
 	node *Node
 	list []*Intent // that select the node, by precedence
-	// answered reports whether the API server has said which NodeIntents there are, and which of them select the node.
+	// answered reports whether the NodeIntents, the labels of the node and its NodeIntentStates are known, as far as the
+	// API server has them.
 	answered bool
 	// held reports whether the API server is older than before: nothing is withdrawn until an operator accepts that.
 	held bool
@@ -177,9 +178,9 @@ type known struct {
 // known reads the stores, and adapts the rollouts to the NodeIntents that there are.
 func (s *Source) known() (k known, changed bool) {
 	_, _, _ = s.nodes.Take()
-	dirty, _, _ := s.states.Take()
+	dirty, answeredStates, _ := s.states.Take()
 	_, answered, older := s.intents.Take()
-	k.node, k.held, k.answered = s.nodes.Get("/"+s.opts.Node), older, answered
+	k.node, k.held, k.answered = s.nodes.Get("/"+s.opts.Node), older, answered && answeredStates
 	there := map[string]*Intent{}
 	for _, i := range s.intents.All() {
 		if _, known := s.rollouts[i.Name]; k.node == nil && i.needsLabels() {
@@ -198,10 +199,17 @@ func (s *Source) known() (k known, changed bool) {
 	for name := range dirty {
 		s.countSoon(name)
 	}
+	for _, i := range k.list {
+		if c := i.Status.Conditions; len(c) == 0 || c[0].ObservedGeneration != i.Generation {
+			s.countSoon(i.Name)
+		}
+	}
 	for name := range s.rollouts {
 		if there[name] == nil && !k.held {
 			delete(s.rollouts, name)
 			delete(s.decoded, name)
+			delete(s.stateWrote, name)
+			s.calls.forget(name)
 			s.note(name, nil)
 			changed = true
 		}
@@ -213,9 +221,12 @@ func (s *Source) known() (k known, changed bool) {
 			s.rollouts[i.Name] = &rollout{Name: i.Name, UID: i.UID}
 		case r.UID != i.UID:
 			// It was deleted and created again. Its values stay until its new ones are applied.
-			again := &rollout{Name: i.Name, UID: i.UID}
-			if c := r.counts(); c != nil {
-				again.Kept = &revision{Text: c.Text}
+			again := &rollout{Name: i.Name, UID: i.UID, Deadline: r.Deadline}
+			if r.Kept != nil {
+				again.Kept = &revision{Text: r.Kept.Text}
+			}
+			if r.Trial != nil {
+				again.Trial = &revision{Text: r.Trial.Text}
 			}
 			s.rollouts[i.Name] = again
 		default:
@@ -226,7 +237,7 @@ func (s *Source) known() (k known, changed bool) {
 	return k, changed
 }
 
-// look does what is to be done now.
+// look carries out all pending operations.
 func (s *Source) look(ctx context.Context, now time.Time) {
 	k, changed := s.known()
 	if s.wants.values == nil { // the values of the copy: whether they are configured decides the next steps
@@ -240,7 +251,7 @@ func (s *Source) look(ctx context.Context, now time.Time) {
 	if changed {
 		// Before values are applied: a trial that is interrupted has to be known afterwards.
 		if err := s.save(); err != nil {
-			s.opts.Log.Warn("the copy of the NodeIntents cannot be written", "error", err)
+			s.opts.Log.Warn("cannot write NodeIntent copy", "error", err)
 		}
 	}
 	accepted := s.held && !k.held
@@ -262,7 +273,7 @@ func (s *Source) advance(ctx context.Context, i *Intent, now time.Time) (changed
 	_, f.wrong = s.decode(i.Name, i.Text)
 	s.note(i.Name, f.wrong)
 	own := s.states.Get("/" + stateName(i.Name, s.opts.Node))
-	if own != nil && own.status.State == stateReady {
+	if own != nil && own.status.State == stateReady && own.status.NodeIntentUID == i.UID {
 		f.shown = own.status.AppliedGeneration
 	}
 	if r.Trial != nil {
@@ -283,7 +294,7 @@ func (s *Source) advance(ctx context.Context, i *Intent, now time.Time) (changed
 		s.by(now)
 		reverted = r.Reverted == i.Generation && r.Trial == nil
 		if reverted {
-			s.opts.Log.Warn("a NodeIntent is reverted", "nodeintent", i.Name, "generation", r.Reverted, "reason", r.Reason)
+			s.opts.Log.Warn("NodeIntent reverted", "nodeintent", i.Name, "generation", r.Reverted, "reason", r.Reason)
 		}
 	case next == claimTurn && own != nil: // the others count the nodes by their states
 		s.claim(ctx, i, now)
@@ -312,7 +323,7 @@ func (s *Source) verdict(ctx context.Context, name string) readiness.Verdict {
 	switch refused := s.wants.refused[name]; {
 	case err != nil:
 		v.State, v.Reason = readiness.Pending, err.Error()
-	case s.settled != nil && v.State == readiness.Ready:
+	case s.settled != nil && v.State == readiness.Ready && s.rollouts[name] != nil && s.rollouts[name].Trial != nil:
 		v.State, v.Reason = readiness.Pending, "operations run"
 	case v.State != readiness.Ready:
 		v.Reason = fmt.Sprintf("%s is %s: %s", v.Worst.Key, v.Worst.State, v.Reason)
@@ -343,7 +354,7 @@ func (s *Source) submit(k known, reverted bool) {
 		}
 	}
 	txn := scheduler.Txn{Source: Name, AsPreviewed: true, Want: intent.Changes(was, s.wants.values)}
-	if k.answered && !s.complete {
+	if k.answered && !s.complete && s.restored(k) {
 		s.complete = true
 		txn.Complete, txn.Want = true, intent.Changes(nil, s.wants.values)
 	}
@@ -373,6 +384,15 @@ func (s *Source) submit(k known, reverted bool) {
 	s.keys.follow(s.opts.Engine, s.wants.values)
 }
 
+// restored reports whether the values of all NodeIntents that the node has applied are known. Values of a generation that the
+// API server no longer has are unknown without the copy, and stay as they are until the node applies the next one.
+func (s *Source) restored(k known) bool {
+	return !slices.ContainsFunc(k.list, func(i *Intent) bool {
+		own := s.states.Get("/" + stateName(i.Name, s.opts.Node))
+		return own != nil && own.status.AppliedGeneration != 0 && own.status.NodeIntentUID == i.UID && s.rollouts[i.Name].counts() == nil
+	})
+}
+
 // digest returns a short digest of a text.
 func digest(text string) []byte {
 	sum := sha256.Sum256([]byte(text))
@@ -388,7 +408,7 @@ type keyWatch struct {
 
 func newKeyWatch() keyWatch { return keyWatch{moved: make(chan struct{}, 1), stop: func() {}} }
 
-// follow watches other keys than before.
+// follow replaces the watched keys.
 func (w *keyWatch) follow(e readiness.Engine, values intent.Values) {
 	keys := slices.Sorted(maps.Keys(values))
 	text := fmt.Sprint(keys)
@@ -424,5 +444,5 @@ func (w *keyWatch) follow(e readiness.Engine, values intent.Values) {
 	}
 }
 
-// short returns an error without what only programmers need.
+// short returns the text of err, shortened for a condition message.
 func short(err error) string { return readiness.Message(strings.TrimSpace(err.Error())) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -41,16 +42,16 @@ const (
 	fieldManager = "plumb-agent"
 )
 
-// stateOf returns how a NodeIntent is on the node.
+// stateOf returns the status of a NodeIntent on this node.
 func (s *Source) stateOf(ctx context.Context, i *Intent) stateStatus {
 	r := s.rollouts[i.Name]
 	v := s.verdict(ctx, i.Name)
-	st := stateStatus{State: v.State, Reason: v.Reason, ObservedGeneration: i.Generation, AppliedGeneration: r.applied()}
+	st := stateStatus{State: v.State, Reason: v.Reason, NodeIntentUID: i.UID, ObservedGeneration: i.Generation, AppliedGeneration: r.applied()}
 	_, wrong := s.decode(i.Name, i.Text)
 	switch {
 	case wrong != nil:
 		st.State, st.Reason = stateFailed, short(wrong)
-	case r.Reverted != 0:
+	case r.Reverted == i.Generation:
 		st.State, st.Reason = stateReverted, r.Reason
 	case r.applied() != i.Generation:
 		st.State, st.Reason = stateWaiting, waitReason(i)
@@ -84,14 +85,14 @@ func waitReason(i *Intent) string {
 		nodes = append(nodes, t.Node)
 	}
 	if len(nodes) == 0 {
-		return "it is about to be applied"
+		return "waiting to apply the change"
 	}
-	return fmt.Sprintf("nodes that apply it now: %s; at most %s may at once", strings.Join(nodes, ", "), i.MaxUnavailable.String())
+	return fmt.Sprintf("waiting for nodes %s; at most %s nodes may apply the change at once", strings.Join(nodes, ", "), i.MaxUnavailable.String())
 }
 
 // same reports whether two statuses differ in their times at most.
 func (st stateStatus) same(o stateStatus) bool {
-	return st.State == o.State && st.Reason == o.Reason && st.ObservedGeneration == o.ObservedGeneration &&
+	return st.State == o.State && st.Reason == o.Reason && st.NodeIntentUID == o.NodeIntentUID && st.ObservedGeneration == o.ObservedGeneration &&
 		st.AppliedGeneration == o.AppliedGeneration && slices.Equal(st.Keys, o.Keys)
 }
 
@@ -107,11 +108,18 @@ func (st stateStatus) condition(since metav1.Time) metav1.Condition {
 
 // showState writes the NodeIntentState of a NodeIntent, if the API server shows another.
 func (s *Source) showState(ctx context.Context, k known, i *Intent, now time.Time) {
-	if s.rollouts[i.Name] == nil || !s.states.State().Listed {
+	there := s.states.State()
+	if k.node == nil || !there.Listed || there.Refused != nil { // the API server deletes a state with its node
 		return
 	}
 	name := stateName(i.Name, s.opts.Node)
 	st, shown := s.stateOf(ctx, i), s.states.Get("/"+name)
+	if shown != nil && shown.status.NodeIntentUID == i.UID && s.rollouts[i.Name].counts() == nil {
+		st.AppliedGeneration = shown.status.AppliedGeneration // its values are unknown, and still there
+	}
+	if there.Lost {
+		shown = nil
+	}
 	since := metav1.NewTime(now)
 	if shown != nil {
 		if st.same(shown.status) {
@@ -126,10 +134,8 @@ func (s *Source) showState(ctx context.Context, k known, i *Intent, now time.Tim
 		}
 	}
 	st.Conditions = []metav1.Condition{st.condition(since)}
-	metadata := map[string]any{"name": name}
-	if k.node != nil { // the API server deletes the state with the node
-		metadata["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": "Node", "name": k.node.Name, "uid": k.node.UID}}
-	}
+	owner := map[string]any{"apiVersion": "v1", "kind": nodeResource.Kind, "name": k.node.Name, "uid": k.node.UID}
+	metadata := map[string]any{"name": name, "ownerReferences": []any{owner}}
 	body, err := json.Marshal(map[string]any{"apiVersion": group.String(), "kind": stateResource.Kind, "metadata": metadata,
 		"spec": stateSpec{NodeIntent: i.Name, NodeName: s.opts.Node}, "status": st})
 	if err != nil {
@@ -151,7 +157,8 @@ func (s *Source) showState(ctx context.Context, k known, i *Intent, now time.Tim
 
 // forget ends the turns and deletes the NodeIntentStates of NodeIntents that do not select the node.
 func (s *Source) forget(ctx context.Context, k known) {
-	if k.node == nil || !k.answered || k.held {
+	there := s.intents.State()
+	if k.node == nil || !k.answered || k.held || !there.Listed || there.Refused != nil || there.Lost {
 		return
 	}
 	selected := map[string]bool{}
@@ -163,11 +170,16 @@ func (s *Source) forget(ctx context.Context, k known) {
 			s.endTurn(ctx, i, time.Now())
 		}
 	}
+	deleted := map[types.UID]bool{}
 	for _, st := range s.states.All() {
+		if s.calls.deleted[st.uid] {
+			deleted[st.uid] = true // until the store knows
+			continue
+		}
 		if selected[st.intent] {
 			continue
 		}
-		s.write(ctx, "delete "+st.name, func(ctx context.Context) error {
+		s.start(ctx, "delete "+st.name, func(ctx context.Context) error {
 			body, err := json.Marshal(metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"},
 				Preconditions: metav1.NewUIDPreconditions(string(st.uid))})
 			if err != nil {
@@ -176,6 +188,14 @@ func (s *Source) forget(ctx context.Context, k known) {
 			return s.followStates.Request(ctx, func(ctx context.Context, c *rest.RESTClient) error {
 				return c.Delete().Resource(stateResource.Resource).Name(st.name).SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
 			})
+		}, func(err error) {
+			if err == nil || apierrors.IsNotFound(err) {
+				s.calls.deleted[st.uid] = true
+				delete(s.calls.byID, "delete "+st.name)
+				err = nil
+			}
+			s.noteWrite(err)
 		})
 	}
+	s.calls.deleted = deleted
 }

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,7 +29,7 @@ const (
 // Decoder decodes a value and applies the policy of the agent for values that others write.
 type Decoder func(key string, data []byte) (proto.Message, error)
 
-// valuesOf returns the values of a text of a NodeIntent. It returns an error if the text cannot be read as a whole. An
+// valuesOf returns the values of a text of a NodeIntent. It returns an error, too, if the text or a key cannot be read. An
 // error in one value makes only that value invalid.
 func valuesOf(text string, decode Decoder) (intent.Values, error) {
 	if len(text) > maxText {
@@ -42,13 +43,16 @@ func valuesOf(text string, decode Decoder) (intent.Values, error) {
 		return nil, fmt.Errorf("%s has %d keys; at most %d are allowed", intentField, len(docs), maxKeys)
 	}
 	values := intent.Values{}
+	var wrong error // of the first key
 	for _, d := range docs {
 		kind, name, _ := strings.Cut(d.Key, "/")
-		if _, err := models.KindByName(kind); err != nil {
-			return nil, fmt.Errorf("%s: the key %q: %w", intentField, d.Key, err)
-		}
+		_, err := models.KindByName(kind)
 		if strings.HasPrefix(name, podPrefix) {
-			return nil, fmt.Errorf("%s: the key %q: names that begin with %q are those of pods; use another name", intentField, d.Key, podPrefix)
+			err = fmt.Errorf("names that begin with %q are reserved for pods; use another name", podPrefix)
+		}
+		if err != nil {
+			wrong = cmp.Or[error](wrong, fmt.Errorf("%s: the key %q: %w", intentField, d.Key, err))
+			continue
 		}
 		if _, twice := values[scheduler.Key(d.Key)]; twice {
 			values[scheduler.Key(d.Key)] = intent.Wanted(nil, scheduler.Invalid("", "written more than once in %s; keep one", intentField))
@@ -56,7 +60,7 @@ func valuesOf(text string, decode Decoder) (intent.Values, error) {
 		}
 		values[scheduler.Key(d.Key)] = intent.Wanted(decode(d.Key, d.JSON))
 	}
-	return values, nil
+	return values, wrong
 }
 
 // wants holds the values of all NodeIntents of the node.
@@ -77,9 +81,8 @@ func wantsOf(list []*rollout, valuesOf func(*rollout) (intent.Values, error)) wa
 			continue
 		}
 		values, err := valuesOf(r)
-		if err != nil { // it could be read before, by an agent of another version
+		if err != nil { // another version of the agent could read it; what can be read stays
 			w.refused[r.Name] = err.Error()
-			continue
 		}
 		for _, k := range slices.Sorted(maps.Keys(values)) {
 			if owner, taken := owners[k]; taken {

@@ -183,23 +183,23 @@ func TestNodesAreConfined(t *testing.T) {
 		// The policy and the role count some time after they were created.
 		for end := time.Now().Add(host.Patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 			err := do("patch", "nodeintents/net/status", status("n1", "n2"))
-			if err != nil && strings.Contains(err.Error(), "adds only its own node") {
+			if err != nil && strings.Contains(err.Error(), "add only its own node") {
 				break
 			}
 			a.admin.SetStatus("net", status("n1"))
 		}
 		for _, c := range []struct{ what, verb, path, body, want string }{
 			{"its own turn", "patch", "nodeintents/net/status", status("n1", "n0"), ""},
-			{"the turn of another node", "patch", "nodeintents/net/status", status("n1", "n2"), "adds only its own node"},
-			{"another time for a turn", "patch", "nodeintents/net/status", strings.Replace(status("n1"), "2026", "2025", 1), "adds only its own node"},
+			{"the turn of another node", "patch", "nodeintents/net/status", status("n1", "n2"), "add only its own node"},
+			{"another time for a turn", "patch", "nodeintents/net/status", strings.Replace(status("n1"), "2026", "2025", 1), "add only its own node"},
 			{"the end of its turn", "patch", "nodeintents/net/status", status("n1"), ""},
 			{"counts", "patch", "nodeintents/net/status", `{"status":{"nodes":{"ready":1}}}`, ""},
 			{"the NodeIntent itself", "patch", "nodeintents/net", `{"spec":{"maxUnavailable":9}}`, "orbidden"},
 			{"its state", "apply", "nodeintentstates/net.n0", state("n0"), ""},
-			{"the state of another node", "apply", "nodeintentstates/net.n1", state("n1"), "of its own node only"},
-			{"its state for another node", "patch", "nodeintentstates/net.n0", `{"spec":{"nodeName":"n1"}}`, "do not change"},
-			{"a change of the state of another node", "patch", "nodeintentstates/net.n2", `{"status":{"state":"ready"}}`, "of its own node only"},
-			{"the deletion of the state of another node", "delete", "nodeintentstates/net.n2", "", "of its own node only"},
+			{"the state of another node", "apply", "nodeintentstates/net.n1", state("n1"), "of its own node"},
+			{"its state for another node", "patch", "nodeintentstates/net.n0", `{"spec":{"nodeName":"n1"}}`, "spec is immutable"},
+			{"a change of the state of another node", "patch", "nodeintentstates/net.n2", `{"status":{"state":"ready"}}`, "of its own node"},
+			{"the deletion of the state of another node", "delete", "nodeintentstates/net.n2", "", "of its own node"},
 			{"the deletion of its state", "delete", "nodeintentstates/net.n0", "", ""},
 		} {
 			a.admin.ShowOnNode("net", "n2")
