@@ -56,8 +56,10 @@ type Config struct {
 	// Kubeconfig is a file, or in-cluster.
 	Kubeconfig     string
 	KubernetesNode string
-	Policy         []string
-	Shadow         string
+	// KubernetesNetworkStatus is on if the agent writes the annotation network-status of pods.
+	KubernetesNetworkStatus string
+	Policy                  []string
+	Shadow                  string
 
 	Docker            string
 	Containerd        string
@@ -113,6 +115,8 @@ func Settings() []Setting {
 		text("intent", func(c *Config) *string { return &c.Intent }, "directory of intent files, watched"),
 		text("kubeconfig", func(c *Config) *string { return &c.Kubeconfig }, "file that says how the API server of Kubernetes is reached, or in-cluster for the service account of the agent's pod; pods then want values by annotations (default: none)"),
 		text("kubernetes-node", func(c *Config) *string { return &c.KubernetesNode }, "name of this node at the API server (default: the host name, in lower case)"),
+		{Name: "kubernetes-network-status", Usage: "on: write the annotation k8s.v1.cni.cncf.io/network-status of pods; leave it off if Multus writes it", Switch: true,
+			text: func(c *Config) *string { return &c.KubernetesNetworkStatus }},
 		{Name: "policy", Usage: "how keys are treated, each \"PATTERN drift=repair|alert|ignore hold-down=TIME audit=TIME deletions=N|N%|off disruptions=N/min|off pause=REASON\", and how far values in etcd reach into the host, \"PATTERN path=GLOB|… pid=isolated|any|none existing=LINK|… key=GLOB|… sysctl=KEY|… hook=TYPE:HOOK|… proxy=SIDE:PROTOCOL:ADDRESS|…\"; separated by commas",
 			list: func(c *Config) *[]string { return &c.Policy }},
 		{Name: "shadow", Usage: "on: watch, compute and report what would be done, and do nothing to the network", Switch: true,
@@ -135,7 +139,7 @@ func Default() Config {
 	return Config{
 		RunDir: "/run/plumb", StateDir: "/var/lib/plumb", History: "8", Events: "8", Resources: "10s", ResourcesDepth: "2", LogLevel: "info", LogFormat: "text",
 		MicroserviceEnv: "MICROSERVICE_LABEL", MicroserviceLabel: "plumb.microservice", LabelConflict: newest,
-		NetnsDir: "/run/netns", Shadow: off,
+		NetnsDir: "/run/netns", Shadow: off, KubernetesNetworkStatus: off,
 	}
 }
 
@@ -318,6 +322,10 @@ var isNode = regexp.MustCompile(`^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$`)
 // checkKubernetes checks how pods are read. The kubeconfig may come later.
 func (c *Config) checkKubernetes() error {
 	switch {
+	case c.KubernetesNetworkStatus != on && c.KubernetesNetworkStatus != off:
+		return fmt.Errorf("kubernetes-network-status %q: want on or off", c.KubernetesNetworkStatus)
+	case c.Kubeconfig == "" && c.KubernetesNetworkStatus == on:
+		return errors.New("kubernetes-network-status: goes with kubeconfig only")
 	case c.Kubeconfig == "" && c.KubernetesNode != "":
 		return errors.New("kubernetes-node: goes with kubeconfig only")
 	case c.Kubeconfig == "":

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"path/filepath"
+	"strings"
 
 	"github.com/plumb-net/plumb/plugins/cni"
 	"github.com/plumb-net/plumb/plugins/intent"
@@ -14,14 +15,18 @@ const podsFile = "pods.json"
 
 // openPods makes the source of the pods of this node.
 func (a *agent) openPods() intent.Source {
-	a.pods = kubernetes.New(a.sched, kubernetes.Options{
+	o := kubernetes.Options{
 		Kubeconfig: a.config.Kubeconfig, Node: a.config.KubernetesNode, File: filepath.Join(a.config.StateDir, podsFile),
 		Decode:   a.reach.decode,
 		Engine:   a.sched,
 		Attached: func(pod string) bool { path, _ := a.host.store.Pod(pod); return path != "" },
 		Changed:  func(pod string) { a.cni.PodChanged(pod) },
 		Log:      a.log.With("part", "kubernetes"),
-	})
+	}
+	if a.config.KubernetesNetworkStatus == on {
+		o.Networks = a.networksOf
+	}
+	a.pods = kubernetes.New(a.sched, o)
 	return a.pods
 }
 
@@ -49,9 +54,38 @@ func (h cniHost) Awaited(p cni.Pod) (string, error) {
 	return h.pods.Awaited(p.Namespace, p.Name, p.UID)
 }
 
-// Detached implements [cni.Host].
-func (h cniHost) Detached(p cni.Pod) {
+// AttachmentsChanged implements [cni.Host].
+func (h cniHost) AttachmentsChanged(p cni.Pod) {
 	if h.pods != nil {
-		h.pods.Detached(p.Namespace, p.Name)
+		h.pods.AttachmentsChanged(p.Namespace, p.Name)
 	}
+}
+
+// defaultInterface is the interface of the default network of a cluster in each pod.
+const defaultInterface = "eth0"
+
+// networksOf returns the attachments of a pod, <namespace>/<name>/<uid>.
+func (a *agent) networksOf(pod string) (list []kubernetes.Network) {
+	namespace, rest, _ := strings.Cut(pod, "/")
+	name, uid, _ := strings.Cut(rest, "/")
+	for _, at := range a.host.store.OfPod(cni.Pod{Namespace: namespace, Name: name, UID: uid}) {
+		if at.Result == nil {
+			continue
+		}
+		n := kubernetes.Network{Name: at.Key.Network, Interface: at.Key.IfName, Default: at.Key.IfName == defaultInterface}
+		for _, i := range at.Result.Interfaces {
+			if i.Sandbox != "" && i.Name == at.Key.IfName {
+				n.MAC, n.MTU = i.Mac, i.MTU
+			}
+		}
+		for _, ip := range at.Result.IPs {
+			address, _, _ := strings.Cut(ip.Address, "/")
+			n.IPs = append(n.IPs, address)
+			if ip.Gateway != "" {
+				n.Gateway = append(n.Gateway, ip.Gateway)
+			}
+		}
+		list = append(list, n)
+	}
+	return list
 }

@@ -104,10 +104,15 @@ func (s *Service) carryOut(ctx context.Context, c Call, a addition) (result spec
 	}
 	if err != nil {
 		s.undo(ctx, c.Key())
-	} else if pods := a.record.pods(); a.record.Pod == "" && len(pods) > 0 {
+		return result, err
+	}
+	if p := podIn(a.record.Args); p.Name != "" {
+		s.host.AttachmentsChanged(p)
+	}
+	if pods := a.record.pods(); a.record.Pod == "" && len(pods) > 0 {
 		s.engine.Submit(lookAt(pods)) // values in the pod for which the runtime does not wait
 	}
-	return result, err
+	return result, nil
 }
 
 // wantsOfPool returns the values of an ADD for the pool and mode of its network. It refuses the ADD

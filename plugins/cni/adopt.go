@@ -77,6 +77,9 @@ func (s *Service) adopt(ctx context.Context, c Call) (a Attachment, err error) {
 		return a, fmt.Errorf("it has a record again, but: %w", err)
 	}
 	a, _ = s.store.Get(c.Key())
+	if p := podIn(a.Args); p.Name != "" {
+		s.host.AttachmentsChanged(p)
+	}
 	return a, nil
 }
 

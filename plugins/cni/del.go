@@ -55,7 +55,7 @@ func (s *Service) detach(ctx context.Context, k Key) (left string) {
 	a, _ := s.store.Get(k)
 	defer s.deleteFlows(k, a.Result)
 	if p := podIn(a.Args); p.Name != "" {
-		defer s.host.Detached(p)
+		defer s.host.AttachmentsChanged(p)
 	}
 	if a.Pod != "" {
 		return s.leavePod(ctx, a)

@@ -63,8 +63,8 @@ type Host interface {
 	// Awaited returns why values for a pod that is being attached may still come, or "". An error means that
 	// none will come, since the pod was deleted.
 	Awaited(p Pod) (why string, err error)
-	// Detached is called when an attachment of a pod is gone.
-	Detached(p Pod)
+	// AttachmentsChanged is called when a pod has been attached to a network or detached from it.
+	AttachmentsChanged(p Pod)
 	// Leave queues a DEL that the next start has to repeat.
 	Leave(r Request) error
 	// Paths returns the paths of network namespaces by their inodes.

@@ -44,7 +44,7 @@ type fakeHost struct {
 	why           string                    // why values for a pod may still come
 	deleted       error                     // why none will come
 	asked         cni.Pod
-	detached      []cni.Pod
+	changed       []cni.Pod // whose attachments have changed
 }
 
 var _ cni.Host = (*fakeHost)(nil)
@@ -140,10 +140,10 @@ func (h *fakeHost) Awaited(p cni.Pod) (string, error) {
 	return h.why, h.deleted
 }
 
-func (h *fakeHost) Detached(p cni.Pod) {
+func (h *fakeHost) AttachmentsChanged(p cni.Pod) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.detached = append(h.detached, p)
+	h.changed = append(h.changed, p)
 }
 
 // awaits sets what is said of pods that are awaited.

@@ -205,12 +205,12 @@ func TestPodIsAwaited(t *testing.T) {
 			t.Errorf("%+v after %s", a.Error, time.Since(began))
 		}
 		n.host.awaits("", nil)
-		n.host.detached = nil
+		n.host.changed = nil
 		n.operator(wired("default/web/u")...)
 		n.pod(t.Context(), "ADD", "c1", "/run/netns/7", "default/web/u", green)
 		n.pod(t.Context(), "DEL", "c1", "", "default/web/u", green)
-		if len(n.host.detached) != 1 || n.host.detached[0] != web {
-			t.Errorf("detached are %+v", n.host.detached)
+		if len(n.host.changed) != 1 || n.host.changed[0] != web {
+			t.Errorf("changed are %+v", n.host.changed)
 		}
 	})
 }

@@ -249,6 +249,13 @@ func (s *Store) Of(name string) []Attachment {
 	return s.matching(func(a Attachment) bool { return name == "" || a.Key.Network == name })
 }
 
+// OfPod returns the attachments of a pod that runtimes have made, sorted by their interfaces.
+func (s *Store) OfPod(p Pod) []Attachment {
+	list := s.matching(func(a Attachment) bool { return a.Phase == Added && podIn(a.Args) == p })
+	slices.SortStableFunc(list, func(a, b Attachment) int { return strings.Compare(a.Key.IfName, b.Key.IfName) })
+	return list
+}
+
 // matching are the attachments for which match is true, sorted.
 func (s *Store) matching(match func(Attachment) bool) []Attachment {
 	s.mu.Lock()

@@ -131,7 +131,7 @@ func (h *history) run(t *testing.T, d *datadriven.TestData) {
 	case "attach", "detach":
 		h.attached["default/"+name+"/"+uid] = d.Cmd == "attach"
 		if d.Cmd == "detach" {
-			h.Detached("default", name)
+			h.AttachmentsChanged("default", name)
 		}
 	case "podintent":
 		o := &podIntentObject{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: fmt.Sprint(h.version)}}

@@ -72,16 +72,23 @@ type Pod struct {
 	// Ended reports whether all containers have ended and none is restarted.
 	Ended bool `json:"ended,omitempty"`
 	// Status and Ready are the annotation and the condition that the agent writes.
-	Status  string    `json:"-"`
-	Ready   condition `json:"-"`
-	Deleted time.Time `json:"deleted,omitzero"`
+	Status string    `json:"-"`
+	Ready  condition `json:"-"`
+	// Networks is the annotation [NetworksAnnotation].
+	Networks string    `json:"-"`
+	Deleted  time.Time `json:"deleted,omitzero"`
 }
 
 // Path is <namespace>/<name>.
 func (p *Pod) Path() string { return p.Namespace + "/" + p.Name }
 
-func (p *Pod) Subject() string         { return p.Path() }
-func (p *Pod) ID() types.UID           { return p.UID }
+// Subject implements [mirror.Item].
+func (p *Pod) Subject() string { return p.Path() }
+
+// ID implements [mirror.Item].
+func (p *Pod) ID() types.UID { return p.UID }
+
+// ResourceVersion implements [mirror.Item].
 func (p *Pod) ResourceVersion() string { return p.Version }
 
 // runtimeName is the name of the pod for values and runtimes, <namespace>/<name>/<uid>.
@@ -103,7 +110,7 @@ func trimPod(decoded any) *Pod {
 	if _, mirror := o.Annotations[configMirror]; mirror && o.Annotations[configHash] != "" {
 		p.RuntimeUID = o.Annotations[configHash]
 	}
-	p.Status = o.Annotations[StatusAnnotation]
+	p.Status, p.Networks = o.Annotations[StatusAnnotation], o.Annotations[NetworksAnnotation]
 	for _, c := range o.Status.Conditions {
 		if c.Type == ReadyCondition {
 			p.Ready = c

@@ -72,9 +72,15 @@ type PodIntent struct {
 }
 
 // Path is <namespace>/<name>.
-func (i *PodIntent) Path() string            { return i.Namespace + "/" + i.Name }
-func (i *PodIntent) Subject() string         { return i.Namespace + "/" + i.PodName }
-func (i *PodIntent) ID() types.UID           { return i.UID }
+func (i *PodIntent) Path() string { return i.Namespace + "/" + i.Name }
+
+// Subject implements [mirror.Item]: it is the path of the pod.
+func (i *PodIntent) Subject() string { return i.Namespace + "/" + i.PodName }
+
+// ID implements [mirror.Item].
+func (i *PodIntent) ID() types.UID { return i.UID }
+
+// ResourceVersion implements [mirror.Item].
 func (i *PodIntent) ResourceVersion() string { return i.Version }
 
 // compare orders PodIntents by precedence: the older one first.

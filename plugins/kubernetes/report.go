@@ -49,8 +49,10 @@ type reported struct {
 	last  Status
 	wrote time.Time
 	sent  Status
-	wait  time.Duration // after a failure
-	again time.Time     // the earliest time of the next try after a failure
+	// networks is the annotation of the networks of a pod when it was written last.
+	networks string
+	wait     time.Duration // after a failure
+	again    time.Time     // the earliest time of the next try after a failure
 	// failed: the last state that was written was StateFailed.
 	failed bool
 }
@@ -217,20 +219,31 @@ func (r *reporter) look(ctx context.Context, id string, p *reported, now time.Ti
 		return false
 	}
 	if strings.TrimSpace(v.pod.Intent) == "" && len(v.parts) == 0 {
-		if v.pod.Status == "" && v.pod.Ready == (condition{}) {
+		networks := r.networks(v.pod)
+		if v.pod.Status == "" && v.pod.Ready == (condition{}) && v.pod.Networks == networks {
 			delete(r.reported, id)
 			return false
 		}
 		if !r.isComplete() { // the pod may have PodIntents
 			return false
 		}
+		if next := p.wrote.Add(pauseSame); p.networks == networks && now.Before(next) { // somebody else writes it too
+			p.next = next
+			return false
+		}
+		p.networks = networks
 		return r.send(p, nil, now, func() error { return r.patch(ctx, v.pod, nil) })
 	}
 	st, err := r.statusOf(ctx, v)
 	if err != nil {
 		return false // the engine stops
 	}
-	if !p.needsWrite(&st, v.pod.shows, now) {
+	networks := r.networks(v.pod)
+	shows := func(st Status) bool { return v.pod.shows(st) && v.pod.Networks == networks }
+	if p.networks != networks { // it is not delayed like a status that others have changed
+		p.networks, p.sent = networks, Status{}
+	}
+	if !p.needsWrite(&st, shows, now) {
 		return false
 	}
 	wasFailed := p.failed

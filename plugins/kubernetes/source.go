@@ -36,6 +36,9 @@ type Options struct {
 	Changed func(pod string)
 	// Engine is asked for the statuses that are written to the pods. Nil: none are written.
 	Engine readiness.Engine
+	// Networks, if not nil, returns the attachments of a pod, <namespace>/<name>/<uid>, for the annotation
+	// [NetworksAnnotation]. It returns quickly.
+	Networks func(pod string) []Network
 	// Silence is for how long the API server may be silent until its pods are listed again. Zero: as in
 	// [mirror.Options].
 	Silence time.Duration
@@ -203,9 +206,9 @@ func (s *Source) all() intent.Values {
 	return all
 }
 
-// Detached tells the source that a runtime has detached a pod: one that the API server has deleted needs its
-// values no longer.
-func (s *Source) Detached(namespace, name string) { s.store.Touch(namespace + "/" + name) }
+// AttachmentsChanged tells the source that a runtime has attached or detached a pod. A detached pod that the API server has
+// deleted needs its values no longer.
+func (s *Source) AttachmentsChanged(namespace, name string) { s.store.Touch(namespace + "/" + name) }
 
 // Accept accepts an API server that is older than before, or that lost its PodIntents: values that it lacks are
 // withdrawn.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// patchStatus writes a status to a pod, or removes it if st is nil. The UID is a precondition: the API server
+// patchStatus writes a status to a pod, or removes it if st is nil, and the annotation of its networks. The UID is a precondition: the API server
 // answers 422 if another pod has the name by now. Labels, which decide what a pod belongs to, are never written.
 func (s *Source) patchStatus(ctx context.Context, p *Pod, st *Status) error {
 	metadata := map[string]any{"uid": p.UID}
@@ -28,6 +28,9 @@ func (s *Source) patchStatus(ctx context.Context, p *Pod, st *Status) error {
 		status["conditions"] = []any{map[string]any{"type": c.Type, "status": c.Status, "reason": c.Reason, "message": c.Message,
 			"lastTransitionTime": st.Since.UTC().Format(time.RFC3339)}}
 	}
+	if networks := s.networks(p); networks != p.Networks {
+		metadata["annotations"].(map[string]any)[NetworksAnnotation] = orNull(networks)
+	}
 	body, err := json.Marshal(map[string]any{"metadata": metadata, "status": status})
 	if err != nil {
 		return err
@@ -36,6 +39,14 @@ func (s *Source) patchStatus(ctx context.Context, p *Pod, st *Status) error {
 		return c.Patch(types.StrategicMergePatchType).Namespace(p.Namespace).Resource("pods").Name(p.Name).SubResource("status").
 			Body(body).Do(ctx).Error()
 	})
+}
+
+// orNull returns a text for a patch, or nil, which removes the field, for "".
+func orNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
 }
 
 // patchIntent writes the condition of a PodIntent. The UID is a precondition, as a test in the patch: the API server

@@ -139,6 +139,16 @@ func (c *Client) NodeIntent(name string) string {
 	return text + fmt.Sprint(applying(o))
 }
 
+// Applying returns the nodes that apply a NodeIntent.
+func (c *Client) Applying(name string) []string {
+	c.t.Helper()
+	o, err := c.Dynamic.Resource(nodeIntents).Get(c.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return applying(o)
+}
+
 // applying returns the nodes that apply a NodeIntent.
 func applying(o *unstructured.Unstructured) (nodes []string) {
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "applying")

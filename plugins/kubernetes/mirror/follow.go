@@ -38,6 +38,7 @@ type target interface {
 	cache.ReflectorStore
 	hear()
 	silence() time.Duration
+	isEmpty() bool
 	Refuse(err error)
 	Unconfirmed() (since time.Time, any bool)
 	Confirm(until time.Time)
@@ -142,7 +143,11 @@ func (f *Follower) turn(ctx context.Context) error {
 		for {
 			rest := f.Silence - f.Store.silence()
 			if rest <= 0 {
-				f.Log.Warn("the API server was silent; its objects are listed again", "resource", f.Resource.Resource, "for", f.Silence)
+				level := slog.LevelWarn
+				if f.Store.isEmpty() { // no bookmarks come for a resource that has never had an object
+					level = slog.LevelDebug
+				}
+				f.Log.Log(ctx, level, "the API server was silent; its objects are listed again", "resource", f.Resource.Resource, "for", f.Silence)
 				stop()
 				return
 			}

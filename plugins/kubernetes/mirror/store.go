@@ -353,6 +353,7 @@ type State struct {
 	Refused error
 }
 
+// State returns the state of the store.
 func (s *Store[T]) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -372,6 +373,9 @@ func (s *Store[T]) silence() time.Duration {
 	defer s.mu.Unlock()
 	return time.Since(s.heard)
 }
+
+// isEmpty reports whether the store has no objects.
+func (s *Store[T]) isEmpty() bool { return s.State().Objects == 0 }
 
 // hear restarts the measurement of silence.
 func (s *Store[T]) hear() {

@@ -182,7 +182,7 @@ func (s *Source) takeTurn(ctx context.Context, i *Intent) (full bool, err error)
 }
 
 // endTurn removes the node from those whose turn it is.
-func (s *Source) endTurn(ctx context.Context, i *Intent, now time.Time) {
+func (s *Source) endTurn(ctx context.Context, i *Intent) {
 	s.write(ctx, "end "+i.Name, func(ctx context.Context) error {
 		turns := slices.DeleteFunc(slices.Clone(i.Status.Applying), func(t turn) bool { return t.Node == s.opts.Node })
 		return s.patchTurns(ctx, i, turns)
@@ -230,7 +230,7 @@ func (s *Source) listStates(ctx context.Context, name string) ([]stateObject, er
 
 // probe runs the probes of a NodeIntent, and then sends a request to the API server, so that a change that cuts the node
 // off fails.
-func (s *Source) probe(ctx context.Context, i *Intent, now time.Time) {
+func (s *Source) probe(ctx context.Context, i *Intent) {
 	var failed error
 	round := s.calls.rounds[i.Name]
 	s.start(ctx, "probe "+i.Name, func(ctx context.Context) error {

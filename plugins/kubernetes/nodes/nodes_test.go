@@ -204,7 +204,7 @@ func TestRollout(t *testing.T) {
 		is := c.api.NodeIntent("net")
 		return is[:strings.Index(is+";", ";")]
 	}, "False Failed, 0 of 5 nodes are ready")
-	stuck := strings.Trim(c.api.NodeIntent("net")[strings.Index(c.api.NodeIntent("net"), "["):], "[]")
+	stuck := strings.Join(c.api.Applying("net"), " ")
 	t.Logf("it failed on %s: %s", stuck, c.api.NodeIntentState("net", stuck))
 	c.shows("net", stuck, "failed 2: interface/a is …")
 	for _, name := range all {
@@ -275,7 +275,7 @@ func TestConfirm(t *testing.T) {
 		is := c.api.NodeIntent("net")
 		return is[:strings.Index(is+";", ";")]
 	}, "False Reverted, 0 of 3 nodes are ready")
-	reverted := strings.Trim(c.api.NodeIntent("net")[strings.Index(c.api.NodeIntent("net"), "["):], "[]")
+	reverted := strings.Join(c.api.Applying("net"), " ")
 	c.shows("net", reverted, "reverted 1: it did not work until …")
 	if is := c.api.NodeIntentState("net", reverted); !strings.HasSuffix(is, "the probe tcp:192.0.2.1:1 failed: no answer") {
 		t.Errorf("the reason is %q", is)

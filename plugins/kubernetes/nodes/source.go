@@ -59,7 +59,7 @@ type Source struct {
 	// What follows is used by Run only.
 	rollouts map[string]*rollout // by the name of the NodeIntent
 	wants    wants
-	decoded  map[string]decoded // by the name of the NodeIntent
+	checked  map[string]checked // by the name of the NodeIntent
 	// settled is closed when the last transaction has settled; nil if it has.
 	settled  <-chan struct{}
 	complete bool
@@ -79,11 +79,10 @@ type Source struct {
 	writeErr error // of the last status that was to be written
 }
 
-// decoded is the result of valuesOf for a text.
-type decoded struct {
-	text   string
-	values intent.Values
-	err    error
+// checked is a text that was read, and the error.
+type checked struct {
+	text string
+	err  error
 }
 
 // New returns a source that reads the NodeIntents of a node.
@@ -94,7 +93,7 @@ func New(to intent.Submitter, o Options) *Source {
 	if o.TakeBack == nil {
 		o.TakeBack = func([]string) func() { return func() {} }
 	}
-	s := &Source{opts: o, to: to, news: make(chan struct{}, 1), rollouts: map[string]*rollout{}, decoded: map[string]decoded{},
+	s := &Source{opts: o, to: to, news: make(chan struct{}, 1), rollouts: map[string]*rollout{}, checked: map[string]checked{},
 		calls: newCalls(), stateWrote: map[string]time.Time{}, keys: newKeyWatch(), wrong: map[string]error{},
 		health: models.Health{Name: Name, State: "starting", Reason: mirror.ErrNever.Error(), Since: time.Now()}}
 	s.nodes = mirror.NewStore(nodeResource, trimNode, s.news)
@@ -207,7 +206,7 @@ func (s *Source) known() (k known, changed bool) {
 	for name := range s.rollouts {
 		if there[name] == nil && !k.held {
 			delete(s.rollouts, name)
-			delete(s.decoded, name)
+			delete(s.checked, name)
 			delete(s.stateWrote, name)
 			s.calls.forget(name)
 			s.note(name, nil)
@@ -270,7 +269,7 @@ func (s *Source) look(ctx context.Context, now time.Time) {
 func (s *Source) advance(ctx context.Context, i *Intent, now time.Time) (changed, reverted bool) {
 	r := s.rollouts[i.Name]
 	f := facts{intent: i, now: now, turn: i.holds(s.opts.Node)}
-	_, f.wrong = s.decode(i.Name, i.Text)
+	f.wrong = s.check(i.Name, i.Text)
 	s.note(i.Name, f.wrong)
 	own := s.states.Get("/" + stateName(i.Name, s.opts.Node))
 	if own != nil && own.status.State == stateReady && own.status.NodeIntentUID == i.UID {
@@ -299,22 +298,22 @@ func (s *Source) advance(ctx context.Context, i *Intent, now time.Time) (changed
 	case next == claimTurn && own != nil: // the others count the nodes by their states
 		s.claim(ctx, i, now)
 	case next == endTurn:
-		s.endTurn(ctx, i, now)
+		s.endTurn(ctx, i)
 	case next == runProbes:
-		s.probe(ctx, i, now)
+		s.probe(ctx, i)
 	}
 	return changed, reverted
 }
 
-// decode returns the values of a text of a NodeIntent.
-func (s *Source) decode(name, text string) (intent.Values, error) {
-	if d, ok := s.decoded[name]; ok && d.text == text {
-		return d.values, d.err
+// check returns why the text of a NodeIntent cannot be read, or nil.
+func (s *Source) check(name, text string) error {
+	if c, ok := s.checked[name]; ok && c.text == text {
+		return c.err
 	}
-	d := decoded{text: text}
-	d.values, d.err = valuesOf(text, s.opts.Decode)
-	s.decoded[name] = d
-	return d.values, d.err
+	c := checked{text: text}
+	_, c.err = valuesOf(text, s.opts.Decode)
+	s.checked[name] = c
+	return c.err
 }
 
 // verdict returns whether the values of a NodeIntent that count are configured.

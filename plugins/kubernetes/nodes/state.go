@@ -47,7 +47,7 @@ func (s *Source) stateOf(ctx context.Context, i *Intent) stateStatus {
 	r := s.rollouts[i.Name]
 	v := s.verdict(ctx, i.Name)
 	st := stateStatus{State: v.State, Reason: v.Reason, NodeIntentUID: i.UID, ObservedGeneration: i.Generation, AppliedGeneration: r.applied()}
-	_, wrong := s.decode(i.Name, i.Text)
+	wrong := s.check(i.Name, i.Text)
 	switch {
 	case wrong != nil:
 		st.State, st.Reason = stateFailed, short(wrong)
@@ -167,7 +167,7 @@ func (s *Source) forget(ctx context.Context, k known) {
 	}
 	for _, i := range s.intents.All() {
 		if !selected[i.Name] && i.holds(s.opts.Node) {
-			s.endTurn(ctx, i, time.Now())
+			s.endTurn(ctx, i)
 		}
 	}
 	deleted := map[types.UID]bool{}
