@@ -21,6 +21,8 @@ const (
 	pauseSame = 30 * time.Second
 	// between is the least time between two writes of this node.
 	between = 200 * time.Millisecond
+	// eventPause is the least time between two events of one pod.
+	eventPause = time.Minute
 	// firstWrite and lastWrite bound the time until a write that failed is tried again.
 	firstWrite = time.Second
 	lastWrite  = time.Minute
@@ -55,6 +57,9 @@ type reported struct {
 	again    time.Time     // the earliest time of the next try after a failure
 	// failed: the last state that was written was StateFailed.
 	failed bool
+	// told is failed as of the last event, and toldAt is its time. Zero: no event of this run.
+	told   bool
+	toldAt time.Time
 }
 
 func newReporter(s *Source) *reporter {
@@ -221,7 +226,9 @@ func (r *reporter) look(ctx context.Context, id string, p *reported, now time.Ti
 	if strings.TrimSpace(v.pod.Intent) == "" && len(v.parts) == 0 {
 		networks := r.networks(v.pod)
 		if v.pod.Status == "" && v.pod.Ready == (condition{}) && v.pod.Networks == networks {
-			delete(r.reported, id)
+			if networks == "" {
+				delete(r.reported, id)
+			}
 			return false
 		}
 		if !r.isComplete() { // the pod may have PodIntents
@@ -243,15 +250,29 @@ func (r *reporter) look(ctx context.Context, id string, p *reported, now time.Ti
 	if p.networks != networks { // it is not delayed like a status that others have changed
 		p.networks, p.sent = networks, Status{}
 	}
-	if !p.needsWrite(&st, shows, now) {
+	if p.needsWrite(&st, shows, now) {
+		asked = r.send(p, &st, now, func() error { return r.patch(ctx, v.pod, &st) })
+	} else if p.toldAt.IsZero() {
+		p.told = p.failed // an earlier run has told it
+	}
+	return r.tell(ctx, v.pod, p, st, now) || asked
+}
+
+// tell reports by an event that the network of a pod fails or has recovered since the last event. If it fails and recovers
+// all the time, tell reports its state at times only. It reports whether it asked the API server.
+func (r *reporter) tell(ctx context.Context, pod *Pod, p *reported, st Status, now time.Time) (asked bool) {
+	if p.failed == p.told {
 		return false
 	}
-	wasFailed := p.failed
-	asked = r.send(p, &st, now, func() error { return r.patch(ctx, v.pod, &st) })
-	if p.failed != wasFailed {
-		r.event(ctx, v.pod, st)
+	if next := p.toldAt.Add(eventPause); now.Before(next) {
+		if p.next.IsZero() || next.Before(p.next) {
+			p.next = next
+		}
+		return false
 	}
-	return asked
+	p.told, p.toldAt = p.failed, now
+	r.event(ctx, pod, st)
+	return true
 }
 
 // lookAtIntent does what look does, for a PodIntent. pod is nil if the API server has no such pod on the node.

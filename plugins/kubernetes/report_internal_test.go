@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -55,4 +56,70 @@ func TestWritesAreLimited(t *testing.T) {
 			}
 		})
 	}
+}
+
+// flapping is an engine whose keys are in one state, which a test changes.
+type flapping struct {
+	noKeys
+	state scheduler.State
+}
+
+func (f *flapping) List(_ context.Context, keys ...scheduler.Key) ([]scheduler.Status, error) {
+	return []scheduler.Status{{Key: keys[0], Base: keys[0], State: f.state, Reason: "no such link"}}, nil
+}
+
+// TestEventsAreLimited: a pod whose network fails and recovers each five seconds for ten minutes gets at most an event per
+// minute, and the last event is about its last state. A second run of the agent repeats no event.
+func TestEventsAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, engine := newHistory(), &flapping{}
+		h.opts.Engine = engine
+		var events []string
+		newRun := func() *reporter {
+			r := newReporter(h.Source)
+			r.patch = func(_ context.Context, _ *Pod, st *Status) error { // the API server then has it
+				o := h.object("web", "a", `{"interface/a":{"dummy":{}}}`, false)
+				text, err := json.Marshal(st)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o.Annotations[StatusAnnotation] = string(text)
+				o.Status.Conditions = []condition{st.condition()}
+				return h.store.Update(o)
+			}
+			r.event = func(_ context.Context, _ *Pod, st Status) { events = append(events, st.State) }
+			return r
+		}
+		_ = h.store.Update(h.object("web", "a", `{"interface/a":{"dummy":{}}}`, false))
+		h.submit(h.take())
+		r := newRun()
+		play := func(d time.Duration) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				h.version++
+				h.submit(h.take())
+				r.dueAll("default/web", time.Now())
+				r.write(t.Context())
+			}
+		}
+		for range 60 {
+			engine.state = scheduler.Failed
+			play(5 * time.Second)
+			engine.state = scheduler.Configured
+			play(5 * time.Second)
+		}
+		if n := len(events); n < 5 || n > 11 {
+			t.Errorf("%d events in ten minutes: %v", n, events)
+		}
+		engine.state = scheduler.Failed
+		play(2 * time.Minute)
+		if last := events[len(events)-1]; last != StateFailed {
+			t.Errorf("the last event is %s", last)
+		}
+		before := len(events)
+		r = newRun()
+		play(2 * time.Minute)
+		if len(events) != before {
+			t.Errorf("the next run adds the events %v", events[before:])
+		}
+	})
 }
