@@ -28,6 +28,13 @@ func (x *Tbf) EffectiveBurst() uint32 {
 	return orDefault(x.GetBurst(), max(uint32(uint64(x.GetRate())*ms/bytesPerMs), least))
 }
 
+// MaxBurst returns the largest burst in bytes that the kernel keeps at a rate in kilobits per second, with the default
+// latency.
+func MaxBurst(rate uint32) uint64 {
+	waiting := uint64(rate) * uint64((&Tbf{}).EffectiveLatency()) / bytesPerMs
+	return min(uint64(rate)*maxBurstMs/bytesPerMs, math.MaxUint32-min(waiting, math.MaxUint32-1))
+}
+
 // EffectiveLatency is latency, or its default.
 func (x *Tbf) EffectiveLatency() uint32 { return orDefault(x.GetLatency(), 50) }
 

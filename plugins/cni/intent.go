@@ -64,6 +64,8 @@ func refusedIntent(call Call) *spec.Error {
 		return spec.NotSupported("forward", "in mode intent operators say it, by a value of the kind forward, or of their bridge")
 	case len(c.Sysctl) > 0:
 		return spec.NotSupported("sysctl", "in mode intent operators say it, by values of the kind sysctl in the pod")
+	case rt.Bandwidth != (spec.Bandwidth{}):
+		return spec.NotSupported("bandwidth", "in mode intent operators say it, by values of the kind qdisc in the pod")
 	case len(rt.Ports) > 0:
 		return spec.NotSupported("runtimeConfig.portMappings", "in mode intent put the plugin portmap after plumb-cni and declare the capability there")
 	case len(c.Pool) == 0 && (len(c.Routes) > 0 || c.DefaultRoute != "" || c.Metric != 0 || c.Table != 0):

@@ -20,6 +20,7 @@ import (
 	"github.com/plumb-net/plumb/descriptors/namespace"
 	"github.com/plumb-net/plumb/descriptors/netns"
 	"github.com/plumb-net/plumb/descriptors/nftables"
+	"github.com/plumb-net/plumb/descriptors/qdisc"
 	"github.com/plumb-net/plumb/descriptors/route"
 	"github.com/plumb-net/plumb/descriptors/selector"
 	"github.com/plumb-net/plumb/descriptors/sysctl"
@@ -66,6 +67,7 @@ func newMachine(t *testing.T) *machine {
 	registerTo(t, m.sched, route.New(route.Deps{Kernel: k, Owner: owner, Names: names, Places: places, Interfaces: interfaces, Claims: book}))
 	registerTo(t, m.sched, route.OnLink())
 	registerTo(t, m.sched, nftables.New(nftables.Deps{Kernel: k, Tables: nft.New(k, ""), Owner: owner, Places: places, Claims: book}))
+	registerTo(t, m.sched, qdisc.New(qdisc.Deps{Kernel: k, Owner: owner, Names: names, Interfaces: interfaces}))
 	registerTo(t, m.sched, sysctl.New(sysctl.Deps{Kernel: k, Owner: owner, Places: places, Interfaces: interfaces}))
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -228,6 +230,45 @@ func TestKernel_Sysctl(t *testing.T) {
 	}
 	if left := at.IP(t, "-br link show"); strings.Contains(left, "eth0") {
 		t.Errorf("left:\n%s", left)
+	}
+}
+
+// TestKernel_Bandwidth limits what containers receive and send, by their network and by a request. A limit that the container removes is set again, and a DEL leaves nothing.
+func TestKernel_Bandwidth(t *testing.T) {
+	m := newMachine(t)
+	m.own.Sysctl(t, "ipv4/ip_forward", "1")
+	is := func(at *netlinktest.Namespace, want string) {
+		t.Helper()
+		if got := at.Run(t, "tc", "qdisc", "show"); want != "" && !strings.Contains(got, want) || want == "" && strings.Contains(got, "tbf") {
+			t.Errorf("the queueing disciplines are\n%s, want %q", got, want)
+		}
+	}
+	for _, mode := range []string{"bridge", "routed"} {
+		network := `{"cniVersion":"1.1.0","name":"` + mode + `","mode":"` + mode + `","pool":"10.62.0.0/24","bandwidth":{"ingressRate":10000000,"ingressBurst":800000}`
+		one, two := withIPv6(t), withIPv6(t)
+		r := m.add("c1", one, network+"}")
+		is(m.own, "rate 10Mbit burst 100000b")
+		is(one, "")
+		requested := network + `,"runtimeConfig":{"bandwidth":{"egressRate":8000000}}}`
+		m.add("c2", two, requested)
+		is(two, "rate 8Mbit burst 32Kb")
+		if n := strings.Count(m.own.Run(t, "tc", "qdisc", "show"), "tbf"); n != 1 {
+			t.Errorf("%d limits on the host", n)
+		}
+		if out, err := two.Try("busybox", "ping", "-c1", "-W5", strings.Split(r.IPs[0].Address, "/")[0]); err != nil {
+			t.Error(err, out)
+		}
+		two.Run(t, "tc", "qdisc", "del", "dev", "eth0", "root")
+		if a := m.call("CHECK", "c2", two, requested); a.Error != nil {
+			t.Error(a.Error)
+		}
+		is(two, "rate 8Mbit burst 32Kb")
+		for container, at := range map[string]*netlinktest.Namespace{"c1": one, "c2": two} {
+			if a := m.call("DEL", container, at, network+"}"); a.Error != nil || len(a.Warnings) > 0 {
+				t.Errorf("%+v", a)
+			}
+		}
+		is(m.own, "")
 	}
 }
 

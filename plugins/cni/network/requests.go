@@ -14,6 +14,9 @@ func RuntimeOf(conf spec.Config, args string) (Runtime, *spec.Error) {
 	if wrong != nil {
 		return rt, wrong
 	}
+	if rt.Bandwidth, wrong = bandwidthOf(conf, rt.Requested); wrong != nil {
+		return rt, wrong
+	}
 	env := spec.ArgPairs(args)
 	for _, from := range []struct {
 		ipsFrom string

@@ -14,6 +14,9 @@ type Runtime struct {
 	Mac   string      `json:"mac"`
 	DNS   *runtimeDNS `json:"dns"`
 	Ports []Port      `json:"portMappings"`
+	// Requested are the limits that the runtime requests, and Bandwidth those that count.
+	Requested *spec.Bandwidth `json:"bandwidth"`
+	Bandwidth spec.Bandwidth  `json:"-"`
 
 	source string // of IPs, for errors
 }
@@ -24,9 +27,6 @@ type runtimeDNS struct {
 	Searches []string `json:"searches"`
 	Options  []string `json:"options"`
 }
-
-// others serve what is not ours, after us in a chain.
-var others = map[string]string{"bandwidth": "bandwidth"}
 
 // decodeRuntime reads what a runtime adds, and refuses what cannot be served: somebody
 // has declared that it can.
@@ -45,9 +45,7 @@ func decodeRuntime(c spec.Config) (rt Runtime, wrong *spec.Error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		switch {
-		case name == "ips", name == "mac", name == "dns", name == "portMappings", slices.Contains([]string{"null", "{}", "[]", `""`}, string(all[name])):
-		case others[name] != "":
-			return rt, spec.NotSupported("runtimeConfig."+name, "put the plugin %s after plumb-cni and declare the capability there", others[name])
+		case name == "ips", name == "mac", name == "dns", name == "portMappings", name == "bandwidth", slices.Contains([]string{"null", "{}", "[]", `""`}, string(all[name])):
 		default:
 			return rt, spec.NotSupported("runtimeConfig."+name, "plumb-cni has no such capability; do not declare it")
 		}

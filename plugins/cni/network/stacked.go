@@ -18,6 +18,11 @@ func (n Network) Exclusive() string {
 	return ""
 }
 
+// stacks reports whether the interface of a container is a link on the master.
+func (n Network) stacks() bool {
+	return n.Mode == ModeMacvlan || n.Mode == ModeIpvlan || n.Mode == ModeVlan
+}
+
 // stacked makes in a macvlan, ipvlan or VLAN on the master, and returns the routes of the container. Its packets do not
 // pass the host, so there are no filters and no ports.
 func (n Network) stacked(e Endpoint, inside string, in *models.Interface, list []address) ([]Want, *spec.Error) {

@@ -53,15 +53,20 @@ func (n Network) Attach(e Endpoint) ([]Want, *spec.Error) {
 	}
 	useAtOnce(in)
 	attach := n.cabled
-	if n.Mode == ModeMacvlan || n.Mode == ModeIpvlan || n.Mode == ModeVlan {
+	if n.stacks() {
 		attach = n.stacked
 	}
 	more, wrong := attach(e, inside, in, list)
 	if wrong != nil {
 		return nil, wrong
 	}
+	limits, wrong := n.limits(e.Runtime.Bandwidth, inside)
+	if wrong != nil {
+		return nil, wrong
+	}
 	wants = append(wants, Want{models.InterfaceKey(inside), in})
 	wants = append(wants, more...)
+	wants = append(wants, limits...)
 	wants = append(wants, e.settings(inside)...)
 	return wants, check(wants)
 }
@@ -69,7 +74,7 @@ func (n Network) Attach(e Endpoint) ([]Want, *spec.Error) {
 // cabled makes in one end of a veth pair that connects a container to the bridge or to the host, and returns the other
 // values of the pair.
 func (n Network) cabled(e Endpoint, inside string, in *models.Interface, list []address) (wants []Want, wrong *spec.Error) {
-	outside := inside + "-host"
+	outside := outsideOf(inside)
 	in.Link = &models.Interface_Veth{Veth: &models.Veth{Peer: outside}}
 	out := &models.Interface{HostName: HostEnd(inside), Mtu: n.mtu, Link: &models.Interface_Veth{Veth: &models.Veth{Peer: inside}}}
 	var routes []Want
@@ -90,6 +95,9 @@ var theirs = []string{"mac_address", "mtu", "master"}
 
 // Inside is the logical name of the container's end of the cable.
 func (n Network) Inside(id string) string { return n.Name + ":" + id }
+
+// outsideOf returns the logical name of the host end of the cable.
+func outsideOf(inside string) string { return inside + "-host" }
 
 // namespace is that of the container.
 func (e Endpoint) namespace() *models.Namespace {

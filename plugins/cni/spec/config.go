@@ -55,6 +55,8 @@ type Config struct {
 	// IPSpoofChk also what it sends from, or announces, another IP address.
 	MacSpoofChk bool `json:"macspoofchk"`
 	IPSpoofChk  bool `json:"ipspoofchk"`
+	// Bandwidth limits what containers receive and send, unless the runtime requests other limits.
+	Bandwidth Bandwidth `json:"bandwidth"`
 	// Sysctl are settings of the container's network; IFNAME stands for its interface.
 	Sysctl map[string]string `json:"sysctl"`
 
@@ -62,6 +64,15 @@ type Config struct {
 	Valid ValidAttachments `json:"cni.dev/valid-attachments"`
 	// ValidToo is how an older draft spelled it.
 	ValidToo ValidAttachments `json:"cni.dev/attachments"`
+}
+
+// Bandwidth holds limits of one container, as the CNI conventions define them: rates in bits per second, and bursts in
+// bits. Ingress is what the container receives. A rate of 0 is no limit; a burst of 0 is chosen by the rate.
+type Bandwidth struct {
+	IngressRate  uint64 `json:"ingressRate"`
+	IngressBurst uint64 `json:"ingressBurst"`
+	EgressRate   uint64 `json:"egressRate"`
+	EgressBurst  uint64 `json:"egressBurst"`
 }
 
 // ContainerArgs are the requests below args.cni, as the CNI conventions define them.
