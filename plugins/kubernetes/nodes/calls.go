@@ -41,7 +41,8 @@ type calls struct {
 	countAt map[string]time.Time
 	// probed is the result of the last probes of a generation, by the name of the NodeIntent.
 	probed map[string]probed
-	// rounds counts how often the results of probes were dropped, by the name of the NodeIntent.
+	// round numbers the runs of probes, and rounds has the number of the run that counts, by the name of the NodeIntent.
+	round  int
 	rounds map[string]int
 	// deleted are the UIDs of NodeIntentStates that were deleted, while the store has them.
 	deleted map[types.UID]bool
@@ -232,8 +233,9 @@ func (s *Source) listStates(ctx context.Context, name string) ([]stateObject, er
 // off fails.
 func (s *Source) probe(ctx context.Context, i *Intent) {
 	var failed error
-	round := s.calls.rounds[i.Name]
-	s.start(ctx, "probe "+i.Name, func(ctx context.Context) error {
+	s.calls.round++
+	round := s.calls.round
+	if s.start(ctx, "probe "+i.Name, func(ctx context.Context) error {
 		failed = s.runProbes(ctx, i)
 		return nil
 	}, func(error) {
@@ -244,7 +246,9 @@ func (s *Source) probe(ctx context.Context, i *Intent) {
 		if failed != nil {
 			s.calls.byID["probe "+i.Name] = &call{next: time.Now().Add(firstRetry)}
 		}
-	})
+	}) {
+		s.calls.rounds[i.Name] = round
+	}
 }
 
 func (s *Source) runProbes(ctx context.Context, i *Intent) error {
@@ -279,5 +283,5 @@ func (c *calls) worked(i *Intent) (works bool, trouble string) {
 // forgetWorked drops the results of probes, because values are not configured.
 func (c *calls) forgetWorked(i *Intent) {
 	delete(c.probed, i.Name)
-	c.rounds[i.Name]++
+	delete(c.rounds, i.Name)
 }

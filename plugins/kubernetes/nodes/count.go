@@ -92,7 +92,7 @@ func summary(i *Intent, states []stateObject) (n counts, c metav1.Condition) {
 	first := map[string]string{} // the first node of a state, and its reason
 	for _, o := range states {
 		st := o.Status.State
-		if o.Status.ObservedGeneration != i.Generation {
+		if o.Status.ObservedGeneration != i.Generation || o.Status.NodeIntentUID != i.UID {
 			st = stateWaiting
 		}
 		switch st {

@@ -407,6 +407,7 @@ func TestValidation(t *testing.T) {
 		{"a", "{maxUnavailable: 3, confirm: {timeout: 90s}}", ""},
 		{"a", "{maxUnavailable: 25%, confirm: {}, nodeSelector: {matchExpressions: [{key: a, operator: In, values: [b]}]}}", ""},
 		{strings.Repeat("a", 64), "{}", "at most 63 characters"},
+		{"a.b", "{}", "no dot"},
 		{"a", "{maxUnavailable: 0}", "spec.maxUnavailable"},
 		{"a", "{maxUnavailable: 0%}", "spec.maxUnavailable"},
 		{"a", "{maxUnavailable: 101%}", "spec.maxUnavailable"},

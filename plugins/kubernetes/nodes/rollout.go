@@ -17,9 +17,10 @@ type rollout struct {
 	Trial *revision `json:"trial,omitempty"`
 	// Deadline is when Trial is reverted; zero: never.
 	Deadline time.Time `json:"deadline,omitzero"`
-	// Reverted is the generation that was reverted, or 0, and Reason why.
-	Reverted int64  `json:"reverted,omitempty"`
-	Reason   string `json:"reason,omitempty"`
+	// Reverted are the values that were reverted last, or nil, and Reason is why. A node that has reverted values keeps its
+	// turn until other values work.
+	Reverted *revision `json:"reverted,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
 }
 
 // revision is one generation of the values of a NodeIntent.
@@ -27,6 +28,14 @@ type revision struct {
 	Generation int64  `json:"generation"`
 	Text       string `json:"intent"`
 }
+
+// is reports whether a revision is that of a NodeIntent. A restored API server gives generations again.
+func (v *revision) is(i *Intent) bool {
+	return v != nil && v.Generation == i.Generation && v.Text == i.Text
+}
+
+// unknown reports whether nothing is known of what the node has applied.
+func (r *rollout) unknown() bool { return r.counts() == nil && r.Reverted == nil }
 
 // counts returns the values that count, or nil.
 func (r *rollout) counts() *revision {
@@ -82,19 +91,19 @@ func (r *rollout) step(f facts) (next action, changed bool) {
 	claim := false
 	switch {
 	case f.wrong != nil:
-	case r.applied() == g || r.Reverted == g:
-	case r.counts() != nil && r.counts().Text == f.intent.Text && r.Reverted == 0:
+	case r.counts().is(f.intent) || r.Reverted.is(f.intent):
+	case r.counts() != nil && r.counts().Text == f.intent.Text && r.Reverted == nil && (r.Trial == nil || r.Trial.Generation != 0 || f.turn):
 		// Another field has changed, such as confirm.
 		r.counts().Generation, changed = g, true
 		if r.Trial != nil {
 			r.setDeadline(f)
 		}
 	case r.counts() == nil && (f.shown == g || f.intent.Text == "{}"):
-		r.Kept, changed = &revision{g, f.intent.Text}, true
+		r.Kept, r.Reverted, r.Reason, changed = &revision{g, f.intent.Text}, nil, "", true
 	case !f.turn:
 		claim = true // a former trial goes on meanwhile
 	default:
-		r.Trial, r.Reverted, r.Reason = &revision{g, f.intent.Text}, 0, ""
+		r.Trial, r.Reverted, r.Reason = &revision{g, f.intent.Text}, nil, ""
 		r.setDeadline(f)
 		return nothing, true // the facts about the former values do not count
 	}
@@ -114,7 +123,7 @@ func (r *rollout) step(f facts) (next action, changed bool) {
 	switch {
 	case claim:
 		return claimTurn, changed
-	case f.turn && r.Trial == nil && r.Reverted == 0:
+	case f.turn && r.Trial == nil && r.Reverted == nil:
 		return endTurn, changed
 	}
 	return nothing, changed
@@ -132,7 +141,7 @@ func (r *rollout) expire(now time.Time, trouble string) bool {
 	if r.Trial == nil || r.Deadline.IsZero() || now.Before(r.Deadline) {
 		return false
 	}
-	r.Reverted, r.Reason = r.Trial.Generation, fmt.Sprintf("it did not work until %s: %s", r.Deadline.UTC().Format(time.RFC3339), trouble)
+	r.Reverted, r.Reason = r.Trial, fmt.Sprintf("it did not work until %s: %s", r.Deadline.UTC().Format(time.RFC3339), trouble)
 	r.Trial, r.Deadline = nil, time.Time{}
 	return true
 }

@@ -65,8 +65,8 @@ func (r *rollout) text() string {
 	if !r.Deadline.IsZero() {
 		text += " until " + r.Deadline.Format(time.TimeOnly)
 	}
-	if r.Reverted != 0 {
-		text += fmt.Sprintf(", reverted %d: %s", r.Reverted, r.Reason)
+	if r.Reverted != nil {
+		text += fmt.Sprintf(", reverted %d: %s", r.Reverted.Generation, r.Reason)
 	}
 	return text
 }
@@ -110,7 +110,7 @@ func TestRandomRollouts(t *testing.T) {
 		check := func() {
 			tries := 0
 			for name, r := range nodes {
-				if r.Trial != nil && r.Trial.Generation == i.Generation || r.Reverted == i.Generation && i.Generation > 0 {
+				if r.Trial != nil && r.Trial.Generation == i.Generation || r.Reverted.is(i) {
 					tries++
 				}
 				if r.Kept != nil && bad[name+" "+r.Kept.Text] {
@@ -132,8 +132,11 @@ func TestRandomRollouts(t *testing.T) {
 			switch random.IntN(12) {
 			case 0:
 				text := fmt.Sprint("t", n)
+				if random.IntN(6) == 0 {
+					text = "{}"
+				}
 				for name := range nodes {
-					bad[name+" "+text] = random.IntN(5) == 0
+					bad[name+" "+text] = text != "{}" && random.IntN(5) == 0
 				}
 				change(text)
 			case 1:

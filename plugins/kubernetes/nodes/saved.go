@@ -47,7 +47,10 @@ func (s *Source) load() {
 	}
 	s.intents.Load(saved.Intents, saved.Version, saved.CRD)
 	for _, r := range saved.Rollouts {
-		r.expire(time.Now(), "the agent did not run then")
+		if trial := r.Trial; r.expire(time.Now(), "the agent did not run then") {
+			expired, _ := valuesOf(trial.Text, s.opts.Decode)
+			maps.Copy(s.expired, expired)
+		}
 		s.rollouts[r.Name] = r
 	}
 }

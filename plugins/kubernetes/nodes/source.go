@@ -61,7 +61,9 @@ type Source struct {
 	wants    wants
 	checked  map[string]checked // by the name of the NodeIntent
 	// settled is closed when the last transaction has settled; nil if it has.
-	settled  <-chan struct{}
+	settled <-chan struct{}
+	// expired are the values of trials that were reverted while the agent did not run, until they are withdrawn.
+	expired  intent.Values
 	complete bool
 	held     bool // as in known, when the source looked last
 	keys     keyWatch
@@ -93,7 +95,7 @@ func New(to intent.Submitter, o Options) *Source {
 	if o.TakeBack == nil {
 		o.TakeBack = func([]string) func() { return func() {} }
 	}
-	s := &Source{opts: o, to: to, news: make(chan struct{}, 1), rollouts: map[string]*rollout{}, checked: map[string]checked{},
+	s := &Source{opts: o, to: to, news: make(chan struct{}, 1), rollouts: map[string]*rollout{}, checked: map[string]checked{}, expired: intent.Values{},
 		calls: newCalls(), stateWrote: map[string]time.Time{}, keys: newKeyWatch(), wrong: map[string]error{},
 		health: models.Health{Name: Name, State: "starting", Reason: mirror.ErrNever.Error(), Since: time.Now()}}
 	s.nodes = mirror.NewStore(nodeResource, trimNode, s.news)
@@ -176,6 +178,9 @@ type known struct {
 
 // known reads the stores, and adapts the rollouts to the NodeIntents that there are.
 func (s *Source) known() (k known, changed bool) {
+	if st := s.states.State(); st.Leaving > 0 || st.Lost || st.Older {
+		s.states.Accept() // agents write these objects, so what the API server lacks is written again
+	}
 	_, _, _ = s.nodes.Take()
 	dirty, answeredStates, _ := s.states.Take()
 	_, answered, older := s.intents.Take()
@@ -202,6 +207,9 @@ func (s *Source) known() (k known, changed bool) {
 		if c := i.Status.Conditions; len(c) == 0 || c[0].ObservedGeneration != i.Generation {
 			s.countSoon(i.Name)
 		}
+	}
+	if len(k.list) == 0 && s.states.State().Objects == 0 {
+		s.noteWrite(nil) // nothing is to be written
 	}
 	for name := range s.rollouts {
 		if there[name] == nil && !k.held {
@@ -271,10 +279,11 @@ func (s *Source) advance(ctx context.Context, i *Intent, now time.Time) (changed
 	f := facts{intent: i, now: now, turn: i.holds(s.opts.Node)}
 	f.wrong = s.check(i.Name, i.Text)
 	s.note(i.Name, f.wrong)
-	own := s.states.Get("/" + stateName(i.Name, s.opts.Node))
-	if own != nil && own.status.State == stateReady && own.status.NodeIntentUID == i.UID {
+	own := s.own(i)
+	if !s.complete && own != nil && own.status.State == stateReady && own.status.NodeIntentUID == i.UID {
 		f.shown = own.status.AppliedGeneration
 	}
+	before := r.Trial
 	if r.Trial != nil {
 		v := s.verdict(ctx, i.Name)
 		f.ready, f.trouble = v.State == readiness.Ready, v.Reason
@@ -291,11 +300,11 @@ func (s *Source) advance(ctx context.Context, i *Intent, now time.Time) (changed
 	switch {
 	case changed:
 		s.by(now)
-		reverted = r.Reverted == i.Generation && r.Trial == nil
+		reverted = before != nil && r.Trial == nil && r.Kept != before
 		if reverted {
-			s.opts.Log.Warn("NodeIntent reverted", "nodeintent", i.Name, "generation", r.Reverted, "reason", r.Reason)
+			s.opts.Log.Warn("NodeIntent reverted", "nodeintent", i.Name, "generation", before.Generation, "reason", r.Reason)
 		}
-	case next == claimTurn && own != nil: // the others count the nodes by their states
+	case next == claimTurn && own != nil && s.intents.State().Listed: // the others count the nodes by their states
 		s.claim(ctx, i, now)
 	case next == endTurn:
 		s.endTurn(ctx, i)
@@ -353,6 +362,13 @@ func (s *Source) submit(k known, reverted bool) {
 		}
 	}
 	txn := scheduler.Txn{Source: Name, AsPreviewed: true, Want: intent.Changes(was, s.wants.values)}
+	for _, key := range slices.Sorted(maps.Keys(s.expired)) {
+		if _, wanted := s.wants.values[key]; !wanted {
+			txn.Want = append(txn.Want, scheduler.Withdraw(key))
+		}
+	}
+	reverted = reverted || len(s.expired) > 0
+	clear(s.expired)
 	if k.answered && !s.complete && s.restored(k) {
 		s.complete = true
 		txn.Complete, txn.Want = true, intent.Changes(nil, s.wants.values)
@@ -387,9 +403,18 @@ func (s *Source) submit(k known, reverted bool) {
 // API server no longer has are unknown without the copy, and stay as they are until the node applies the next one.
 func (s *Source) restored(k known) bool {
 	return !slices.ContainsFunc(k.list, func(i *Intent) bool {
-		own := s.states.Get("/" + stateName(i.Name, s.opts.Node))
-		return own != nil && own.status.AppliedGeneration != 0 && own.status.NodeIntentUID == i.UID && s.rollouts[i.Name].counts() == nil
+		own := s.own(i)
+		return own != nil && own.status.AppliedGeneration != 0 && own.status.NodeIntentUID == i.UID && s.rollouts[i.Name].unknown()
 	})
+}
+
+// own returns the NodeIntentState of a NodeIntent on this node, or nil.
+func (s *Source) own(i *Intent) *state {
+	own := s.states.Get("/" + stateName(i.Name, s.opts.Node))
+	if own == nil || s.calls.deleted[own.uid] {
+		return nil
+	}
+	return own
 }
 
 // digest returns a short digest of a text.

@@ -36,6 +36,9 @@ var conditionReasons = map[string]string{stateReady: "Configured", statePending:
 const (
 	// stateSpacing is the least time between two writes of one NodeIntentState with the same state.
 	stateSpacing = time.Second
+	// stateRefresh is the age at which the reason of a state other than ready is computed again: the root cause may be a
+	// key of others.
+	stateRefresh = 30 * time.Second
 	// maxShown bounds the keys of a NodeIntentState, as its CRD does.
 	maxShown = 4096
 	// fieldManager is the manager of the fields that the agent applies.
@@ -51,9 +54,9 @@ func (s *Source) stateOf(ctx context.Context, i *Intent) stateStatus {
 	switch {
 	case wrong != nil:
 		st.State, st.Reason = stateFailed, short(wrong)
-	case r.Reverted == i.Generation:
+	case r.Reverted.is(i):
 		st.State, st.Reason = stateReverted, r.Reason
-	case r.applied() != i.Generation:
+	case !r.counts().is(i):
 		st.State, st.Reason = stateWaiting, waitReason(i)
 	case r.Trial != nil && v.State == readiness.Pending:
 		st.State = stateApplying
@@ -113,12 +116,12 @@ func (s *Source) showState(ctx context.Context, k known, i *Intent, now time.Tim
 		return
 	}
 	name := stateName(i.Name, s.opts.Node)
-	st, shown := s.stateOf(ctx, i), s.states.Get("/"+name)
-	if shown != nil && shown.status.NodeIntentUID == i.UID && s.rollouts[i.Name].counts() == nil {
-		st.AppliedGeneration = shown.status.AppliedGeneration // its values are unknown, and still there
+	st, shown := s.stateOf(ctx, i), s.own(i)
+	if st.State != stateReady {
+		s.by(now.Add(stateRefresh))
 	}
-	if there.Lost {
-		shown = nil
+	if shown != nil && shown.status.NodeIntentUID == i.UID && s.rollouts[i.Name].unknown() {
+		st.AppliedGeneration = shown.status.AppliedGeneration // its values are still there
 	}
 	since := metav1.NewTime(now)
 	if shown != nil {
@@ -127,11 +130,11 @@ func (s *Source) showState(ctx context.Context, k known, i *Intent, now time.Tim
 		}
 		if len(shown.status.Conditions) > 0 && st.State == shown.status.State {
 			since = shown.status.Conditions[0].LastTransitionTime
-			if next := s.stateWrote[i.Name].Add(stateSpacing); now.Before(next) {
-				s.by(next)
-				return
-			}
 		}
+	}
+	if next := s.stateWrote[i.Name].Add(stateSpacing); now.Before(next) && (shown == nil || st.State == shown.status.State) {
+		s.by(next)
+		return
 	}
 	st.Conditions = []metav1.Condition{st.condition(since)}
 	owner := map[string]any{"apiVersion": "v1", "kind": nodeResource.Kind, "name": k.node.Name, "uid": k.node.UID}
@@ -194,7 +197,9 @@ func (s *Source) forget(ctx context.Context, k known) {
 				delete(s.calls.byID, "delete "+st.name)
 				err = nil
 			}
-			s.noteWrite(err)
+			if !apierrors.IsConflict(err) { // else it was created again
+				s.noteWrite(err)
+			}
 		})
 	}
 	s.calls.deleted = deleted

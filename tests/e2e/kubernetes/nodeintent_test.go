@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/plumb-net/plumb/plugins/etcd/etcdtest"
 	"github.com/plumb-net/plumb/plugins/kubernetes/kubetest"
@@ -135,6 +136,30 @@ func TestNodeIntents(t *testing.T) {
 	if _, err := os.Stat(nodes["n0"].StateDir() + "/nodeintents.json"); err != nil {
 		t.Error(err)
 	}
+
+	// A change is on trial when the agent is killed. It is taken back at the next start, without the API server.
+	api.WantOnNodes("trial", "{nodeSelector: {matchLabels: {kubernetes.io/hostname: n0}}, intent: {interface/extra: {bridge: {}}}, "+
+		"confirm: {timeout: 5s, probes: ['tcp:127.0.0.1:1']}}")
+	api.Label("n0", "kubernetes.io/hostname", "n0")
+	nodes["n0"].AwaitConfigured("interface/extra")
+	nodes["n0"].Kill9()
+	nodes["n0"].proxy.Cut()
+	time.Sleep(6 * time.Second)
+	nodes["n0"].Start()
+	nodes["n0"].Eventually("the change is taken back", func() error {
+		if is := nodes["n0"].Own.Names(t); slices.Contains(is, "extra") {
+			return fmt.Errorf("the links are %v", is)
+		}
+		return nil
+	})
+	nodes["n0"].proxy.Mend()
+	nodes["n0"].Eventually("the revert is shown", func() error {
+		if is := api.NodeIntentState("trial", "n0"); !strings.HasPrefix(is, "reverted 0: it did not work until ") {
+			return fmt.Errorf("the state is %q", is)
+		}
+		return nil
+	})
+	api.UnwantOnNodes("trial")
 
 	api.UnwantOnNodes("lan")
 	have("none 1350 none none none")
