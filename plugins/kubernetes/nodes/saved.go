@@ -3,7 +3,6 @@ package nodes
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -47,10 +46,6 @@ func (s *Source) load() {
 	}
 	s.intents.Load(saved.Intents, saved.Version, saved.CRD)
 	for _, r := range saved.Rollouts {
-		if trial := r.Trial; r.expire(time.Now(), "the agent did not run then") {
-			expired, _ := valuesOf(trial.Text, s.opts.Decode)
-			maps.Copy(s.expired, expired)
-		}
 		s.rollouts[r.Name] = r
 	}
 }

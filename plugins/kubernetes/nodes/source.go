@@ -62,8 +62,8 @@ type Source struct {
 	checked  map[string]checked // by the name of the NodeIntent
 	// settled is closed when the last transaction has settled; nil if it has.
 	settled <-chan struct{}
-	// expired are the values of trials that were reverted while the agent did not run, until they are withdrawn.
-	expired  intent.Values
+	// began is when Run began.
+	began    time.Time
 	complete bool
 	held     bool // as in known, when the source looked last
 	keys     keyWatch
@@ -95,7 +95,7 @@ func New(to intent.Submitter, o Options) *Source {
 	if o.TakeBack == nil {
 		o.TakeBack = func([]string) func() { return func() {} }
 	}
-	s := &Source{opts: o, to: to, news: make(chan struct{}, 1), rollouts: map[string]*rollout{}, checked: map[string]checked{}, expired: intent.Values{},
+	s := &Source{opts: o, to: to, news: make(chan struct{}, 1), rollouts: map[string]*rollout{}, checked: map[string]checked{},
 		calls: newCalls(), stateWrote: map[string]time.Time{}, keys: newKeyWatch(), wrong: map[string]error{},
 		health: models.Health{Name: Name, State: "starting", Reason: mirror.ErrNever.Error(), Since: time.Now()}}
 	s.nodes = mirror.NewStore(nodeResource, trimNode, s.news)
@@ -126,6 +126,7 @@ func (s *Source) Accept() {
 
 // Run implements [intent.Source].
 func (s *Source) Run(ctx context.Context) error {
+	s.began = time.Now()
 	s.load()
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -247,7 +248,9 @@ func (s *Source) known() (k known, changed bool) {
 // look carries out all pending operations.
 func (s *Source) look(ctx context.Context, now time.Time) {
 	k, changed := s.known()
-	if s.wants.values == nil { // the values of the copy: whether they are configured decides the next steps
+	if s.wants.values == nil {
+		// The values of the copy. Whether they are configured decides the next steps. A trial whose deadline has passed is
+		// wanted first and then reverted: only what a source has wanted in this run is withdrawn before all have synced.
 		s.submit(k, false)
 	}
 	reverted := false
@@ -294,6 +297,9 @@ func (s *Source) advance(ctx context.Context, i *Intent, now time.Time) (changed
 		}
 		if !r.Deadline.IsZero() {
 			s.by(r.Deadline)
+			if r.Deadline.Before(s.began) {
+				f.trouble = "the agent did not run then"
+			}
 		}
 	}
 	next, changed := r.step(f)
@@ -362,13 +368,6 @@ func (s *Source) submit(k known, reverted bool) {
 		}
 	}
 	txn := scheduler.Txn{Source: Name, AsPreviewed: true, Want: intent.Changes(was, s.wants.values)}
-	for _, key := range slices.Sorted(maps.Keys(s.expired)) {
-		if _, wanted := s.wants.values[key]; !wanted {
-			txn.Want = append(txn.Want, scheduler.Withdraw(key))
-		}
-	}
-	reverted = reverted || len(s.expired) > 0
-	clear(s.expired)
 	if k.answered && !s.complete && s.restored(k) {
 		s.complete = true
 		txn.Complete, txn.Want = true, intent.Changes(nil, s.wants.values)

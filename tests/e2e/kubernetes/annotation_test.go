@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"flag"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -141,7 +142,7 @@ func TestWithoutServer(t *testing.T) {
 		t.Errorf("the ADD of a known pod answers with %v", is)
 	}
 	n.Eventually("the status reports it", func() error {
-		if s := n.MustCtl("status"); !strings.Contains(s, "kubernetes  down") {
+		if s := n.MustCtl("status"); !regexp.MustCompile(`(?m)^kubernetes +down`).MatchString(s) {
 			return fmt.Errorf("%s", s)
 		}
 		return nil
