@@ -21,7 +21,8 @@ const (
 	pauseSame = 30 * time.Second
 	// between is the least time between two writes of this node.
 	between = 200 * time.Millisecond
-	// eventPause is the least time between two events of one pod.
+	// eventBurst is how many events of one pod are written at once, and eventPause the time after which one more may be.
+	eventBurst = 6
 	eventPause = time.Minute
 	// firstWrite and lastWrite bound the time until a write that failed is tried again.
 	firstWrite = time.Second
@@ -57,9 +58,10 @@ type reported struct {
 	again    time.Time     // the earliest time of the next try after a failure
 	// failed: the last state that was written was StateFailed.
 	failed bool
-	// told is failed as of the last event, and toldAt is its time. Zero: no event of this run.
+	// told is failed as of the last event, and fullAt is when eventBurst events may be written again. Zero: no event of this
+	// run.
 	told   bool
-	toldAt time.Time
+	fullAt time.Time
 }
 
 func newReporter(s *Source) *reporter {
@@ -252,7 +254,7 @@ func (r *reporter) look(ctx context.Context, id string, p *reported, now time.Ti
 	}
 	if p.needsWrite(&st, shows, now) {
 		asked = r.send(p, &st, now, func() error { return r.patch(ctx, v.pod, &st) })
-	} else if p.toldAt.IsZero() {
+	} else if p.fullAt.IsZero() {
 		p.told = p.failed // an earlier run has told it
 	}
 	return r.tell(ctx, v.pod, p, st, now) || asked
@@ -264,13 +266,16 @@ func (r *reporter) tell(ctx context.Context, pod *Pod, p *reported, st Status, n
 	if p.failed == p.told {
 		return false
 	}
-	if next := p.toldAt.Add(eventPause); now.Before(next) {
+	if next := p.fullAt.Add(-(eventBurst - 1) * eventPause); now.Before(next) {
 		if p.next.IsZero() || next.Before(p.next) {
 			p.next = next
 		}
 		return false
 	}
-	p.told, p.toldAt = p.failed, now
+	if p.told = p.failed; p.fullAt.Before(now) {
+		p.fullAt = now
+	}
+	p.fullAt = p.fullAt.Add(eventPause)
 	r.event(ctx, pod, st)
 	return true
 }

@@ -68,8 +68,8 @@ func (f *flapping) List(_ context.Context, keys ...scheduler.Key) ([]scheduler.S
 	return []scheduler.Status{{Key: keys[0], Base: keys[0], State: f.state, Reason: "no such link"}}, nil
 }
 
-// TestEventsAreLimited: a pod whose network fails and recovers each five seconds for ten minutes gets at most an event per
-// minute, and the last event is about its last state. A second run of the agent repeats no event.
+// TestEventsAreLimited: a pod whose network fails and recovers each five seconds for ten minutes gets six events and
+// then one per minute, and the last event is about its last state. A second run of the agent repeats no event.
 func TestEventsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, engine := newHistory(), &flapping{}
@@ -107,11 +107,11 @@ func TestEventsAreLimited(t *testing.T) {
 			engine.state = scheduler.Configured
 			play(5 * time.Second)
 		}
-		if n := len(events); n < 5 || n > 11 {
+		if n := len(events); n < 10 || n > eventBurst+10 {
 			t.Errorf("%d events in ten minutes: %v", n, events)
 		}
 		engine.state = scheduler.Failed
-		play(2 * time.Minute)
+		play(3 * time.Minute)
 		if last := events[len(events)-1]; last != StateFailed {
 			t.Errorf("the last event is %s", last)
 		}
