@@ -233,7 +233,8 @@ func TestKernel_Sysctl(t *testing.T) {
 	}
 }
 
-// TestKernel_Bandwidth limits what containers receive and send, by their network and by a request. A limit that the container removes is set again, and a DEL leaves nothing.
+// TestKernel_Bandwidth limits the bandwidth of containers, by their network and by a request. A CHECK restores a limit that
+// the container has removed, and a DEL leaves no limit.
 func TestKernel_Bandwidth(t *testing.T) {
 	m := newMachine(t)
 	m.own.Sysctl(t, "ipv4/ip_forward", "1")

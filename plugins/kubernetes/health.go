@@ -2,17 +2,13 @@ package kubernetes
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/kubernetes/mirror"
+	"github.com/plumb-net/plumb/plugins/intent"
 )
 
 // count updates the number of keys, and drops the records of pods that no ADD can be waiting for.
@@ -46,7 +42,7 @@ func (s *Source) report() {
 	whyIntents, askedIntents := s.followIntents.Trouble()
 	why, asked = cmp.Or(why, whyIntents), asked && askedIntents
 	pods, intents := s.store.State(), s.intents.State()
-	lacking, stay := lacking(intents)
+	lacking, stay := intents.Lacking(podIntentResource, "podintent.yaml")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := models.Health{Name: Name, State: "ok", Details: map[string]string{
@@ -77,33 +73,5 @@ func (s *Source) report() {
 	if s.writeErr != nil {
 		h.Details["statuses"] = "they are not written: " + s.writeErr.Error()
 	}
-	h.Since = s.health.Since
-	if h.State != s.health.State {
-		h.Since = time.Now()
-		level := slog.LevelInfo
-		if h.State == "down" || h.State == "degraded" {
-			level = slog.LevelWarn
-		}
-		s.opts.Log.Log(context.Background(), level, "pods of the API server", "state", h.State, "reason", h.Reason)
-	}
-	s.health = h
-}
-
-// lacking returns why the PodIntents of the API server are unknown, or "", and whether values of earlier ones stay.
-func lacking(s mirror.State) (why string, stay bool) {
-	kept := s.Leaving
-	switch {
-	case apierrors.IsNotFound(s.Refused):
-		why, kept = "the API server does not serve podintents.plumb.net; to use PodIntents, apply deploy/kubernetes/podintent.yaml", s.Objects
-	case s.Refused != nil:
-		why, kept = fmt.Sprintf("the API server refuses access to podintents.plumb.net: %v", s.Refused), s.Objects
-	case s.Lost && kept > 0:
-		why = "the CRD podintents.plumb.net was deleted with its objects"
-	default:
-		return "", false
-	}
-	if kept > 0 {
-		why += fmt.Sprintf("; the values of %d PodIntents stay; run \"agentctl resync --accept\" to withdraw them", kept)
-	}
-	return why, kept > 0
+	s.health = intent.NextHealth(s.health, h, s.opts.Log, "pods of the API server")
 }

@@ -21,7 +21,8 @@ type Network struct {
 	DNS struct{} `json:"dns"`
 }
 
-// networks returns the annotation that a pod should have, or "" for none. Without the option it is what the pod has.
+// networks returns the desired value of the annotation of a pod, or "" for none. Without the option it returns the present
+// value.
 func (s *Source) networks(p *Pod) string {
 	if s.opts.Networks == nil {
 		return p.Networks

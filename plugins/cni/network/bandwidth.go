@@ -11,7 +11,8 @@ const (
 	mostRate  = 400_000_000
 )
 
-// bandwidthOf returns the limits that the runtime requests, or those of the network, and checks them.
+// bandwidthOf returns the limits of one container, or an error if they are invalid. Limits that the runtime requests replace
+// the limits of the network.
 func bandwidthOf(conf spec.Config, requested *spec.Bandwidth) (spec.Bandwidth, *spec.Error) {
 	b, field := conf.Bandwidth, "bandwidth"
 	if requested != nil && *requested != (spec.Bandwidth{}) {
@@ -35,8 +36,8 @@ func bandwidthOf(conf spec.Config, requested *spec.Bandwidth) (spec.Bandwidth, *
 // kilobitsOf converts bits, rounded up.
 func kilobitsOf(bits uint64) uint64 { return (bits + 999) / 1000 }
 
-// limits returns the queueing disciplines that limit the bandwidth of a container. What the container receives is limited
-// at the host end of its cable, and what it sends at its own interface.
+// limits returns the queueing disciplines that limit the bandwidth of a container: at the host end of its cable for received
+// packets, and at its own interface for sent packets.
 func (n Network) limits(b spec.Bandwidth, inside string) (wants []Want, wrong *spec.Error) {
 	if b.IngressRate != 0 {
 		if n.stacks() {

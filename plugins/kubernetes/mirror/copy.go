@@ -23,8 +23,8 @@ func WriteCopy(file, format string, v any) error {
 	return private.WriteFile(file, fmt.Appendf(nil, "%s\n%x\n%s\n", format, sum, data))
 }
 
-// ReadCopy reads what WriteCopy wrote into v, which stays as it is if there is no file. An error means that v has not
-// been read.
+// ReadCopy reads a file that WriteCopy has written into v. Without the file it leaves v unchanged and returns nil. If it
+// returns an error, v is not complete.
 func ReadCopy(file, format string, v any) error {
 	data, err := private.ReadState(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -59,7 +59,7 @@ type Options struct {
 	// Silence is for how long the API server may be silent until the objects are listed again. Default: 90 s,
 	// since a bookmark comes each minute.
 	Silence time.Duration
-	// Log gets what goes wrong; nil logs nothing.
+	// Log gets errors and warnings. Nil: nothing is logged.
 	Log *slog.Logger
 	// Changed, if not nil, is called when the result of [Follower.Trouble] has changed.
 	Changed func()
@@ -71,7 +71,7 @@ type Options struct {
 type Follower struct {
 	Options
 
-	mu     sync.Mutex       // guards what follows
+	mu     sync.Mutex       // guards the fields below
 	client *rest.RESTClient // of this turn
 	err    error            // of the last request; nil: the server answers
 	since  time.Time        // when the requests began to fail

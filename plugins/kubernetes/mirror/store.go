@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -27,7 +28,7 @@ type Item interface {
 // from any goroutine.
 type Store[T Item] struct {
 	trim func(o any) T
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	// objects are the objects by path: those of the saved copy until the first list, then those of the API server.
 	objects map[string]T
 	// dirty are the paths of pods whose objects changed since take.
@@ -358,6 +359,26 @@ func (s *Store[T]) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return State{len(s.objects), s.listed, s.older, len(s.leaving), s.lost, s.refused}
+}
+
+// Lacking returns why the objects of an optional resource are unknown, or "", and whether values of earlier ones stay.
+// manifest is the file of deploy/kubernetes with the CRD.
+func (s State) Lacking(r Resource, manifest string) (why string, stay bool) {
+	kept, name := s.Leaving, r.GroupResource()
+	switch {
+	case apierrors.IsNotFound(s.Refused):
+		why, kept = fmt.Sprintf("the API server does not serve %s; to use %ss, apply deploy/kubernetes/%s", name, r.Kind, manifest), s.Objects
+	case s.Refused != nil:
+		why, kept = fmt.Sprintf("the API server refuses access to %s: %v", name, s.Refused), s.Objects
+	case s.Lost && kept > 0:
+		why = fmt.Sprintf("the CRD %s was deleted with its objects", name)
+	default:
+		return "", false
+	}
+	if kept > 0 {
+		why += fmt.Sprintf("; the values of %d %ss stay; run \"agentctl resync --accept\" to withdraw them", kept, r.Kind)
+	}
+	return why, kept > 0
 }
 
 // Newest returns the newest version that was seen.

@@ -1,17 +1,12 @@
 package nodes
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
-	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/plumb-net/plumb/models"
-	"github.com/plumb-net/plumb/plugins/kubernetes/mirror"
+	"github.com/plumb-net/plumb/plugins/intent"
 )
 
 // Health implements [intent.Source].
@@ -48,7 +43,7 @@ func (s *Source) report() {
 	whyIntents, askedIntents := s.followIntents.Trouble()
 	whyNodes, _ := s.followNodes.Trouble()
 	intents, states, nodes := s.intents.State(), s.states.State(), s.nodes.State()
-	lacking, stay := lacking(intents)
+	lacking, stay := intents.Lacking(intentResource, "nodeintent.yaml")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := models.Health{Name: Name, State: "ok", Details: map[string]string{
@@ -88,33 +83,5 @@ func (s *Source) report() {
 		}
 		h.Details["statuses"] = "they are not written: " + s.writeErr.Error()
 	}
-	h.Since = s.health.Since
-	if h.State != s.health.State {
-		h.Since = time.Now()
-		level := slog.LevelInfo
-		if h.State == "down" || h.State == "degraded" {
-			level = slog.LevelWarn
-		}
-		s.opts.Log.Log(context.Background(), level, "NodeIntents of the API server", "state", h.State, "reason", h.Reason)
-	}
-	s.health = h
-}
-
-// lacking returns why the NodeIntents of the API server are unknown, or "", and whether values of earlier ones stay.
-func lacking(s mirror.State) (why string, stay bool) {
-	kept := s.Leaving
-	switch {
-	case apierrors.IsNotFound(s.Refused):
-		why, kept = "the API server does not serve nodeintents.plumb.net; to use NodeIntents, apply deploy/kubernetes/nodeintent.yaml", s.Objects
-	case s.Refused != nil:
-		why, kept = fmt.Sprintf("the API server refuses access to nodeintents.plumb.net: %v", s.Refused), s.Objects
-	case s.Lost && kept > 0:
-		why = "the CRD nodeintents.plumb.net was deleted with its objects"
-	default:
-		return "", false
-	}
-	if kept > 0 {
-		why += fmt.Sprintf("; the values of %d NodeIntents stay; run \"agentctl resync --accept\" to withdraw them", kept)
-	}
-	return why, kept > 0
+	s.health = intent.NextHealth(s.health, h, s.opts.Log, "NodeIntents of the API server")
 }

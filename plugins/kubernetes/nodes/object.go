@@ -134,7 +134,7 @@ type Intent struct {
 	Confirm bool          `json:"confirm,omitempty"`
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Probes  []string      `json:"probes,omitempty"`
-	// Status is what the API server shows.
+	// Status is the status at the API server.
 	Status shownStatus `json:"-"`
 }
 

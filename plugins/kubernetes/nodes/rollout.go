@@ -11,7 +11,7 @@ import (
 type rollout struct {
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
-	// Kept are the values that count if those of Trial are reverted; nil if there are none.
+	// Kept are the values that are restored if Trial is reverted, or nil.
 	Kept *revision `json:"kept,omitempty"`
 	// Trial are the values that are being applied, or nil. They were begun in a turn of the node.
 	Trial *revision `json:"trial,omitempty"`
@@ -29,12 +29,13 @@ type revision struct {
 	Text       string `json:"intent"`
 }
 
-// is reports whether a revision is that of a NodeIntent. A restored API server gives generations again.
+// is reports whether v has the generation and the values of a NodeIntent. A restored API server may assign a generation
+// twice.
 func (v *revision) is(i *Intent) bool {
 	return v != nil && v.Generation == i.Generation && v.Text == i.Text
 }
 
-// unknown reports whether nothing is known of what the node has applied.
+// unknown reports whether there is no record of applied values.
 func (r *rollout) unknown() bool { return r.counts() == nil && r.Reverted == nil }
 
 // counts returns the values that count, or nil.
@@ -53,7 +54,7 @@ func (r *rollout) applied() int64 {
 	return 0
 }
 
-// facts are what the next step of a rollout depends on.
+// facts are the inputs of a step of a rollout.
 type facts struct {
 	intent *Intent
 	// wrong is why the values of the intent cannot be read, or nil.
@@ -71,7 +72,7 @@ type facts struct {
 	now     time.Time
 }
 
-// action is what a rollout needs next.
+// action is the operation that a rollout needs next.
 type action int
 
 const (
@@ -84,7 +85,7 @@ const (
 	runProbes
 )
 
-// step makes all steps that the facts allow. It returns what is needed for the next one, and whether r has changed.
+// step makes all steps that the facts allow. It returns the operation that the next step needs, and whether r has changed.
 // Values that cannot be read, and those that were reverted, wait for the next generation.
 func (r *rollout) step(f facts) (next action, changed bool) {
 	g := f.intent.Generation

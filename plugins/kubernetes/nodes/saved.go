@@ -12,7 +12,7 @@ import (
 // copyFormat is the format of a copy.
 const copyFormat = "plumb nodeintents 1"
 
-// savedNode is a copy of what the source knows, for a start without the API server.
+// savedNode is a copy of the NodeIntents and their rollouts, for a start without the API server.
 type savedNode struct {
 	// Version is the newest version of the NodeIntents, and CRD the UID of their CRD.
 	Version  string     `json:"version"`

@@ -40,7 +40,7 @@ type Options struct {
 	Probe func(ctx context.Context, probe string) error
 	// Silence is for how long the API server may be silent. Zero: as in [mirror.Options].
 	Silence time.Duration
-	// Log gets what goes wrong; nil logs nothing.
+	// Log gets errors and warnings. Nil: nothing is logged.
 	Log *slog.Logger
 }
 
@@ -56,7 +56,7 @@ type Source struct {
 
 	followNodes, followIntents, followStates *mirror.Follower
 
-	// What follows is used by Run only.
+	// The fields below are used by Run only.
 	rollouts map[string]*rollout // by the name of the NodeIntent
 	wants    wants
 	checked  map[string]checked // by the name of the NodeIntent
@@ -73,7 +73,7 @@ type Source struct {
 	// wake is when the source has to look again.
 	wake time.Time
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	health models.Health
 	// wrong are the errors of NodeIntents that cannot be read, by name.
 	wrong    map[string]error
@@ -180,7 +180,7 @@ type known struct {
 // known reads the stores, and adapts the rollouts to the NodeIntents that there are.
 func (s *Source) known() (k known, changed bool) {
 	if st := s.states.State(); st.Leaving > 0 || st.Lost || st.Older {
-		s.states.Accept() // agents write these objects, so what the API server lacks is written again
+		s.states.Accept() // agents write these objects, and write missing ones again
 	}
 	_, _, _ = s.nodes.Take()
 	dirty, answeredStates, _ := s.states.Take()
@@ -189,7 +189,7 @@ func (s *Source) known() (k known, changed bool) {
 	there := map[string]*Intent{}
 	for _, i := range s.intents.All() {
 		if _, known := s.rollouts[i.Name]; k.node == nil && i.needsLabels() {
-			// The labels of the node are unknown. What was selected before stays.
+			// The labels of the node are unknown. NodeIntents that selected it before still do.
 			k.answered = k.answered && s.nodes.State().Listed
 			if !known {
 				continue
@@ -250,7 +250,8 @@ func (s *Source) look(ctx context.Context, now time.Time) {
 	k, changed := s.known()
 	if s.wants.values == nil {
 		// The values of the copy. Whether they are configured decides the next steps. A trial whose deadline has passed is
-		// wanted first and then reverted: only what a source has wanted in this run is withdrawn before all have synced.
+		// wanted first and then reverted: before all sources have synced, only keys that a source has wanted in this run are
+		// withdrawn.
 		s.submit(k, false)
 	}
 	reverted := false

@@ -81,7 +81,7 @@ func wantsOf(list []*rollout, valuesOf func(*rollout) (intent.Values, error)) wa
 			continue
 		}
 		values, err := valuesOf(r)
-		if err != nil { // another version of the agent could read it; what can be read stays
+		if err != nil { // another version of the agent could read it; the readable keys stay
 			w.refused[r.Name] = err.Error()
 		}
 		for _, k := range slices.Sorted(maps.Keys(values)) {

@@ -27,7 +27,7 @@ type Engine interface {
 
 // Verdict is the state of a set of keys.
 type Verdict struct {
-	// State is Ready, Pending or Failed: that of the worst key.
+	// State is the state of the worst key: Ready, Pending or Failed.
 	State string
 	// Worst is the status of the worst key, if State is not Ready.
 	Worst scheduler.Status
